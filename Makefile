@@ -13,7 +13,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Everyday
-.PHONY: deps build test test-all test-steady house verify generate format clean
+.PHONY: deps build test test-all test-steady house verify docs generate format clean
 deps: ## Install and build everything a fresh machine lacks (idempotent; root for the Debian packages)
 	@hack/deps/install
 
@@ -42,6 +42,11 @@ house: ## Judge the structure: circles, parameters, branches, what additions tou
 
 verify: ## Check generated files, format, lint, layering, API conventions, docs
 	@hack/verify/all
+
+docs: ## Build the site of the pages into build/site and judge them: links, length of sentences (loads 10 MB once)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/docs.json
+	@hack/docs/site --measurements=$(MEASURED)/docs.json; code=$$?; \
+	  $(REPORT) docs --measurements $(MEASURED)/docs.json && exit $$code
 
 generate: ## Regenerate deepcopy, CRDs, RBAC, chart copies and compiled eBPF programs
 	@hack/generate
@@ -216,7 +221,7 @@ figures-quick: ## The same with fewer points and wider bounds, and planted mista
 	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
-lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/guides/lancet.md (20 min)
+lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lab/lancet.md (20 min)
 	@mkdir -p $(MEASURED)
 	@rm -f $(MEASURED)/lancet-coverage.json
 	of=$$(measure/lancet/coverage.py digest); \

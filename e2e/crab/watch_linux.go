@@ -129,7 +129,7 @@ func (w *Watch) Frames(keep func(Frame) bool) []Frame {
 	return all
 }
 
-// String is a line of the excerpt in docs/guides/crab.md.
+// String is a line of the excerpt in docs/concepts/crab.md.
 func (f Frame) String() string {
 	var names []string
 	for i, n := range []string{"FIN", "SYN", "RST", "PSH", "ACK"} {

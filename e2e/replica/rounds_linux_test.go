@@ -188,7 +188,7 @@ func rounds(short, long int) int {
 // The leader is killed again and again; it comes back with its disk.
 func TestKills(t *testing.T) {
 	p := begin(t, 3, 3, false)
-	for i := range rounds(6, 200) {
+	for i := range rounds(4, 200) {
 		var killed *Member
 		p.round(fmt.Sprintf("kill%d", i), func() {
 			killed = p.leader()
@@ -325,7 +325,7 @@ var events = []event{
 
 func TestFaults(t *testing.T) {
 	p := begin(t, 3, 3, false)
-	n := rounds(len(events)/2, 5*len(events))
+	n := rounds(5, 5*len(events))
 	from := 0
 	if testing.Short() {
 		from = p.r.IntN(2)

@@ -4,8 +4,10 @@
 
 A fenced block that starts with ```sh carries one tag more: `ci` (run on every
 change, no cluster), `cluster` (run against the embedded cluster), `house` (run in a
-copy of the tree, hack/house/places), `nightly` (listed, run by hand or at night) or
-`output` (what a command printed). The
+copy of the tree, hack/house/places), `first-hour` (the tutorials, on a cluster with
+Bobtail), `nightly` (listed, run by hand or at night) or
+`output` (what a command printed). A block of any language with file=PATH is a file that
+the reader saves; `run` and `files` write it, relative to the working folder. The
 cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
 the API server judge every manifest that a page shows.
 
@@ -15,6 +17,7 @@ the API server judge every manifest that a page shows.
   docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
   docs.py list TAG       print them
+  docs.py files PAGE     write the files that a page has its reader save, and print their names
 """
 import bisect
 import json
@@ -27,7 +30,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pages import PATHS, ROOT, every as pages, with_links  # noqa: E402
 
-TAGS = {"ci", "cluster", "house", "nightly", "output"}
+TAGS = {"ci", "cluster", "first-hour", "house", "nightly", "output"}
 COMMIT = re.compile(r"\bcommits?\s+`?([0-9a-f]{7,40})\b")
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # a link is not shown in it
@@ -154,12 +157,32 @@ def check_commits():
     return bad, None
 
 
+def files(page):
+    """{path: text} of the files that a page has its reader save."""
+    return {t.removeprefix("file="): body for _, _, tags, body in blocks(page) for t in tags if t.startswith("file=")}
+
+
+def write_files(page, folder):
+    for path, body in files(page).items():
+        to = folder / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(body)
+        print(f"docs: {path}", flush=True)
+
+
+def in_order(tag):
+    """Pages as a reader takes them: of the tutorials the one that makes the service comes first."""
+    first = ROOT / PATHS["first"]
+    return [first, *[p for p in pages() if p != first]] if tag == "first-hour" else pages()
+
+
 def run(tag):
     failed = ran = 0
-    for page in pages():
+    for page in in_order(tag):
         bodies = [(line, body) for line, lang, tags, body in blocks(page) if tag in tags and lang in ("sh", "bash")]
         if not bodies:
             continue
+        write_files(page, ROOT)
         script = "set -euo pipefail\n" + "\n".join(body for _, body in bodies)
         print(f"docs: {page.relative_to(ROOT)}: {len(bodies)} block(s) tagged {tag}", flush=True)
         code = subprocess.run(["bash", "-c", script], cwd=ROOT, stdin=subprocess.DEVNULL).returncode
@@ -191,6 +214,9 @@ def main(argv):
         return run(argv[1])
     if len(argv) == 2 and argv[0] == "list" and argv[1] in TAGS:
         return listing(argv[1])
+    if len(argv) == 2 and argv[0] == "files":
+        write_files(ROOT / argv[1], pathlib.Path.cwd())
+        return 0
     if argv == ["planted"]:
         print("\n".join(planted_table()))
         return 0

@@ -29,6 +29,20 @@ class Links(unittest.TestCase):
         self.assertEqual(self.broken("```c\na\nb\n```\n[a](gone.md)\n"), ["5: a link to gone.md, which is not there"])
 
 
+class Files(unittest.TestCase):
+    def test_files_of_a_page_are_written_where_it_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder, "page.md")
+            page.write_text("```go file=a/b/main.go\npackage main\n```\n```sh ci\ntrue\n```\n```yaml\nx: 1\n```\n")
+            self.assertEqual(docs.files(page), {"a/b/main.go": "package main\n"})
+            docs.write_files(page, pathlib.Path(folder))
+            self.assertEqual(pathlib.Path(folder, "a/b/main.go").read_text(), "package main\n")
+
+    def test_the_tutorial_that_makes_the_service_comes_first(self):
+        self.assertEqual(docs.in_order("first-hour")[0].name, "your-own-service.md")
+        self.assertEqual(sorted(docs.in_order("first-hour")), sorted(docs.in_order("ci")))
+
+
 class Decisions(unittest.TestCase):
     def misnumbered(self, **titles):
         with tempfile.TemporaryDirectory() as folder:

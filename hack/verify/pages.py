@@ -8,13 +8,15 @@ PATHS = {
     "coverage": "docs/lab/lancet-coverage.json",
     "decisions": "docs/decisions",
     "explained": "docs/lab/figures-explained.md",
+    "first": "docs/start/your-own-service.md",
     "figures": "docs/lab/figures.md",
-    "hedging": "docs/concepts/hedging.md",
-    "lancet": "docs/guides/lancet.md",
+    "hedging": "docs/lab/hedging.md",
+    "lancet": "docs/lab/lancet.md",
     "performance": "docs/lab/performance.md",
     "pictures": "docs/lab/figures",
     "protocol": "docs/reference/protocol.md",
     "simulator": "docs/concepts/simulator.md",
+    "summary": "docs/guides/performance.md",
 }
 
 

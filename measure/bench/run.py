@@ -25,6 +25,7 @@ import sys
 import time
 
 import machine
+import summary
 import table
 
 sys.path.insert(0, str(machine.ROOT / "hack/verify"))
@@ -113,6 +114,7 @@ def write_docs(suite, rows, verdicts, whole):
         rows = table.beside(page, suite, how, rows)
         verdicts = table.report.judge(table.report.goals_of(suite), {r["name"]: r["value"] for r in rows}, how)
     table.write_page(page, verdicts, rows, suite)
+    summary.main(["write"])
 
 
 def options(argv):

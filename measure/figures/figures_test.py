@@ -248,7 +248,7 @@ class Swings(unittest.TestCase):
 
 
 class Hedging(unittest.TestCase):
-    """R-248: what docs/concepts/hedging.md says of cells and loads, and that it stands between its marks."""
+    """R-248: what docs/lab/hedging.md says of cells and loads, and that it stands between its marks."""
 
     @staticmethod
     def cell(p50, p99, says):

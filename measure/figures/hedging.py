@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Second copies in the simulator: the tables and the plot of docs/concepts/hedging.md.
+"""Second copies in the simulator: the tables and the plot of docs/lab/hedging.md.
 
   hedging.py digest              of the code that those runs execute
   hedging.py write LOADS NONE CELLS DIGEST MEASUREMENTS
@@ -126,7 +126,7 @@ def check():
     if data["code"] != digest():
         faults.append("docs/lab/figures/hedging.json is of other code (hedging.py: CODE): run make figures and commit what it writes")
     if page(text, data) != text:
-        faults.append("docs/concepts/hedging.md: a table is not what docs/lab/figures/hedging.json makes: run make figures, or undo the edit")
+        faults.append("docs/lab/hedging.md: a table is not what docs/lab/figures/hedging.json makes: run make figures, or undo the edit")
     for fault in faults:
         print(f"hedging: {fault}", file=sys.stderr)
     return 1 if faults else 0

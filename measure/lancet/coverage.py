@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often Lancet's intervals hold the truth: the measurement that is kept, and its table in docs/guides/lancet.md.
+"""How often Lancet's intervals hold the truth: the measurement that is kept, and its table in docs/lab/lancet.md.
 
   coverage.py digest             of the code that the simulated experiments run
   coverage.py keep FILE DIGEST   a run's measurements become docs/lab/lancet-coverage.json and the table

@@ -147,6 +147,9 @@ static size_t read_row(struct bt_roster_row *row, const uint8_t *p, size_t n)
     if (n < ROW || p[2] > FLAGS || p[3] >= BT_COMMAND_NAME || n - ROW < p[3] || bt_get16(p) == 0) {
         return 0;
     }
+    if (memchr(p + ROW, 0, p[3]) != NULL) {
+        return 0; // it ends where its length says
+    }
     memset(row, 0, sizeof *row);
     row->id = bt_get16(p);
     row->member = p[2] & MEMBER;

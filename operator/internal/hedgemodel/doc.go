@@ -6,5 +6,5 @@
 //
 // It is a model of its own beside the simulator's because operators decide while
 // services run, with as many routers and workers as these have; the simulator's
-// table of one router (docs/concepts/hedging.md) is what it is held to.
+// table of one router (docs/lab/hedging.md) is what it is held to.
 package hedgemodel

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -384,17 +385,49 @@ func TestExamplesAreAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range strings.Split(string(text), "\n---\n") {
-			o := parse(t, part)
-			if o.GroupVersionKind().Group == "k8s.cni.cncf.io" {
-				continue // Multus' own kind, which this API server does not have; make e2e-main applies it
+		accepted(t, ns, filepath.Base(file), string(text))
+	}
+}
+
+// What pages show as a manifest must be accepted, too: readers copy it.
+func TestManifestsOfPagesAreAccepted(t *testing.T) {
+	ns := namespace(t)
+	pages, err := filepath.Glob("../../../../docs/*/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages found: %v", err)
+	}
+	block := regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")
+	seen := 0
+	for _, page := range append(pages, "../../../../README.md", "../../../../clients/go/r2p2/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "apiVersion:") && strings.Contains(m[1], "kind:") {
+				seen++
+				accepted(t, ns, filepath.Base(page), m[1])
 			}
-			if o.GetKind() != "Namespace" {
-				o.SetNamespace(ns)
-			}
-			if err := direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
-				t.Errorf("%s: %s %s: %v", filepath.Base(file), o.GetKind(), o.GetName(), err)
-			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d manifests found: the search must be wrong", seen)
+	}
+}
+
+// accepted has the API server judge each object of a file, or of a block of a page.
+func accepted(t *testing.T, ns, from, text string) {
+	t.Helper()
+	for _, part := range strings.Split(text, "\n---\n") {
+		o := parse(t, part)
+		if o.GroupVersionKind().Group == "k8s.cni.cncf.io" {
+			continue // Multus' own kind, which this API server does not have; make e2e-main applies it
+		}
+		if o.GetKind() != "Namespace" {
+			o.SetNamespace(ns)
+		}
+		if err := direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")); err != nil {
+			t.Errorf("%s: %s %s: %v", from, o.GetKind(), o.GetName(), err)
 		}
 	}
 }
