@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every image of Bobtail, one target per component:
-#   operator agent sidecar lancet router serve load crab-lb example
+#   operator agent sidecar lancet router serve load crab-lb replica example
 # `make images` builds them all; with Docker: docker build --target router .
 #
 # Go programs are static and stand alone; C programs are linked against the
@@ -86,8 +86,8 @@ RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ni
       --buildtype=release -Dtests=false -Ddpdk=enabled -Ddpdk_link=static -Dfast_path=enabled \
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
-      apps/bobtail-crab-lb/bobtail-crab-lb \
- && for p in router serve load crab-lb; do \
+      apps/bobtail-crab-lb/bobtail-crab-lb apps/bobtail-replica/bobtail-replica \
+ && for p in router serve load crab-lb replica; do \
       install -D -s /build/dataplane/apps/bobtail-$p/bobtail-$p /out/bobtail-$p || exit 1; \
     done
 
@@ -112,3 +112,7 @@ ENTRYPOINT ["/usr/bin/bobtail-load"]
 FROM c-runtime AS crab-lb
 COPY --from=c-build /out/bobtail-crab-lb /usr/bin/bobtail-crab-lb
 ENTRYPOINT ["/usr/bin/bobtail-crab-lb"]
+
+FROM c-runtime AS replica
+COPY --from=c-build /out/bobtail-replica /usr/bin/bobtail-replica
+ENTRYPOINT ["/usr/bin/bobtail-replica"]

@@ -16,11 +16,14 @@ import (
 // compromised operator can do: it needs a reason in the commit message.
 var clusterRights = []string{
 	"apps/deployments: create get list patch watch",
+	"apps/statefulsets: create get list patch watch",
 	"batch/jobs: create get list patch watch",
 	"bobtail.dev/latencyexperiments/status: patch",
 	"bobtail.dev/latencyexperiments: get list watch",
 	"bobtail.dev/programmableswitches/status: patch",
 	"bobtail.dev/programmableswitches: get list patch watch",
+	"bobtail.dev/replicationgroups/status: patch",
+	"bobtail.dev/replicationgroups: get list watch",
 	"bobtail.dev/rpcservices/status: patch",
 	"bobtail.dev/rpcservices: get list watch",
 	"bobtail.dev/servicelevelobjectives/status: patch",
@@ -28,6 +31,7 @@ var clusterRights = []string{
 	"core/configmaps: create get list patch watch",
 	"core/namespaces: get",
 	"core/nodes: list", // what they offer of a device (spec.device)
+	"core/pods/eviction: create", // of a group's members, held to their budget
 	"core/pods/status: patch",
 	"core/pods: get list watch",
 	"core/secrets: create get patch",

@@ -252,6 +252,11 @@ func TestOtherAlerts(t *testing.T) {
 			of("bobtail_switch_programmed", `{switch="leaf"}`, "1x30")},
 		{"SwitchEntriesLost", of("bobtail_switch_entries_repaired_total", `{switch="leaf"}`, "0+1x30") + of("bobtail_switch_entries_repaired_total", `{switch="spine"}`, "7x30"),
 			of("bobtail_switch_entries_repaired_total", `{switch="leaf"}`, "7x30")},
+		{"GroupNoLeader", of("bobtail_group_has_leader", `{group="orders"}`, "0x30") + of("bobtail_group_voters", `{group="orders"}`, "3x30"),
+			of("bobtail_group_has_leader", `{group="orders"}`, "0x30") + of("bobtail_group_voters", `{group="orders"}`, "0x30") + // it has yet to begin
+				of("bobtail_group_has_leader", `{group="carts"}`, "1x30") + of("bobtail_group_voters", `{group="carts"}`, "3x30")},
+		{"GroupMemberUnhealthy", of("bobtail_group_voters", `{group="orders"}`, "3x30") + of("bobtail_group_healthy_voters", `{group="orders"}`, "2x30"),
+			of("bobtail_group_voters", `{group="orders"}`, "3x30") + of("bobtail_group_healthy_voters", `{group="orders"}`, "3x30")},
 		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},
 		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{instance="a"}`, "1x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30"),

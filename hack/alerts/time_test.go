@@ -154,7 +154,7 @@ func TestForIsKept(t *testing.T) {
 		"SLOCapacityNear": 10 * time.Minute, "SidecarUnreadable": 10 * time.Minute, "OperatorAbsent": 10 * time.Minute,
 		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "ConfigWatchFailing": time.Minute, "WorkerEjected": 5 * time.Minute,
 		"CrabPoolExhausted": time.Minute, "CrabAddressWithoutOwner": time.Minute,
-		"SwitchNotProgrammed": 5 * time.Minute, "SwitchEntriesLost": 15 * time.Minute,
+		"GroupNoLeader": 2 * time.Minute, "GroupMemberUnhealthy": 10 * time.Minute, "SwitchNotProgrammed": 5 * time.Minute, "SwitchEntriesLost": 15 * time.Minute,
 	}
 	all := rules(t)
 	if len(all) != len(want) {
@@ -177,7 +177,7 @@ func TestForIsKept(t *testing.T) {
 // that an annotation asks for is there when the alert fires.
 func TestAnnotationsAsTheyAreRead(t *testing.T) {
 	for name, r := range rules(t) {
-		series := labels.FromStrings("namespace", "shop", "service", "cart", "name", "cart-p99", "worker", "10.0.0.1:8000", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
+		series := labels.FromStrings("namespace", "shop", "service", "cart", "name", "cart-p99", "worker", "10.0.0.1:8000", "group", "orders", "instance", "router-1", "reason", "InvalidConfig", "result", "Untrusted")
 		for key, text := range r.Annotations {
 			got, err := template.NewTemplateExpander(context.Background(), "{{$labels := .Labels}}{{$value := .Value}}"+text, name,
 				template.AlertTemplateData(series.Map(), nil, "", promql.Sample{F: 3, Metric: series}), model.Time(0), nil, &url.URL{}, nil).Expand()

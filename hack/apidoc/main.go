@@ -47,7 +47,17 @@ func write(w io.Writer, crds string) error {
 		}
 		writeKind(w, crd)
 	}
-	return writeConditions(w, "operator/api/v1alpha1/conditions.go")
+	constants, err := filepath.Glob("operator/api/v1alpha1/conditions*.go")
+	if err != nil || len(constants) == 0 {
+		return fmt.Errorf("no condition constants in operator/api/v1alpha1: %v", err)
+	}
+	fmt.Fprint(w, "\n## Conditions and reasons\n\n| constant | meaning |\n|---|---|\n")
+	for _, path := range constants {
+		if err := writeConditions(w, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeKind(w io.Writer, crd apiextensions.CustomResourceDefinition) {
@@ -140,7 +150,6 @@ func writeConditions(w io.Writer, path string) error {
 	if err != nil {
 		return fmt.Errorf("read the condition constants: %w", err)
 	}
-	fmt.Fprint(w, "\n## Conditions and reasons\n\n| constant | meaning |\n|---|---|\n")
 	for _, decl := range file.Decls {
 		group, ok := decl.(*ast.GenDecl)
 		if !ok || group.Tok != token.CONST {

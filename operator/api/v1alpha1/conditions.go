@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Condition types and reasons are part of the API: scripts and alerts match on
-// them. They are kept in one file so that the reference table in the docs and
+// them. They are kept in conditions*.go so that the reference table in the docs and
 // the code cannot drift apart.
 package v1alpha1
 
@@ -353,81 +353,6 @@ const (
 	ReasonInconclusive = "Inconclusive"
 )
 
-// Reasons of ProgrammableSwitch, besides Accepted, NotAccepted, Programmed,
-// Reconciling, Unreachable and Ready.
-const (
-	// ReasonPartNotFound: a ConfigMap or key that the pipeline or `tls` names does
-	// not exist; the message names the field.
-	ReasonPartNotFound = "PartNotFound"
-
-	// ReasonDigestMismatch: a part of the pipeline has another digest than the
-	// specification gives; the message names the field. A pipeline that works stays.
-	ReasonDigestMismatch = "DigestMismatch"
-
-	// ReasonInvalidPipeline: the P4Info cannot be read, or is of another program;
-	// the message names the table at fault.
-	ReasonInvalidPipeline = "InvalidPipeline"
-
-	// ReasonInvalidCredentials: the Secret holds no certificate that can be used; the
-	// message names the key.
-	ReasonInvalidCredentials = "InvalidCredentials"
-
-	// ReasonCapacityExceeded: the pipeline's tables have no room; the message says
-	// how much would fit.
-	ReasonCapacityExceeded = "CapacityExceeded"
-
-	// ReasonDuplicateSwitch: an older ProgrammableSwitch has the same endpoint and
-	// device id; the message names it.
-	ReasonDuplicateSwitch = "DuplicateSwitch"
-
-	// ReasonCertificateRefused: the TLS handshake failed: one side does not trust the
-	// other's certificate.
-	ReasonCertificateRefused = "CertificateRefused"
-
-	// ReasonUnknownDevice: the server does not know `spec.deviceID`.
-	ReasonUnknownDevice = "UnknownDevice"
-
-	// ReasonAnotherPrimary: another controller is primary. Nothing is written.
-	ReasonAnotherPrimary = "AnotherPrimary"
-
-	// ReasonPipelineRefused: the switch does not take the pipeline, or runs another
-	// one that may not be replaced; the one it has stays.
-	ReasonPipelineRefused = "PipelineRefused"
-
-	// ReasonFixedPipeline: the switch takes no pipeline at all, as SONiC with PINS.
-	ReasonFixedPipeline = "FixedPipeline"
-
-	// ReasonEntriesOfOthers: entries that are not ours stand where ours should. They
-	// stay.
-	ReasonEntriesOfOthers = "EntriesOfOthers"
-
-	// ReasonSwitchFailed: the switch breaks the protocol, or does not hold what it
-	// took; the message says what it answered.
-	ReasonSwitchFailed = "SwitchFailed"
-
-	// ReasonNotLeading: the operator does not know that it may act.
-	ReasonNotLeading = "NotLeading"
-)
-
-// Reasons of RpcService with placement Switch, besides OutsidePool, AddressTaken,
-// CapacityExceeded and InvalidConfiguration.
-const (
-	// ReasonSwitchNotFound: there is no ProgrammableSwitch of that name, or it is being
-	// deleted. The router pods serve.
-	ReasonSwitchNotFound = "SwitchNotFound"
-
-	// ReasonSwitchNotProgrammed: the switch has not read this configuration back; the
-	// router pods, or what it held before, serve.
-	ReasonSwitchNotProgrammed = "SwitchNotProgrammed"
-
-	// ReasonWorkersUnreachable: the switch knows no way to some workers; the message
-	// names them.
-	ReasonWorkersUnreachable = "WorkersUnreachable"
-)
-
-// FinalizerSwitch keeps a ProgrammableSwitch until its entries are off the switch.
-const FinalizerSwitch = "bobtail.dev/switch-entries"
-
 // Conditions on Services that CRAB serves. They are qualified, because the kind
 // is not ours.
 const (
@@ -537,6 +462,18 @@ const (
 	// on it.
 	EventPipelinePushed = "PipelinePushed"
 
+	// EventLeaderElected: another member leads, or a later term began.
+	EventLeaderElected = "LeaderElected"
+
+	// EventMembershipChanged: there are other voters or learners than before.
+	EventMembershipChanged = "MembershipChanged"
+
+	// EventMemberReplaced: a pod came with an empty disk and is taken in as a new member.
+	EventMemberReplaced = "MemberReplaced"
+
+	// EventMemberRestarted: a member's pod was evicted for the present specification.
+	EventMemberRestarted = "MemberRestarted"
+
 	// EventCertificateRenewed: the certificate of the sidecars was issued anew.
 	EventCertificateRenewed = "CertificateRenewed"
 )
@@ -545,19 +482,22 @@ const (
 const (
 	// PodConditionJoined is the readiness gate of server pods: True once every
 	// live router has all the workers of the pod in its set, or, without a
-	// router, once the pod runs its configuration.
+	// router, once the pod runs its configuration. On member pods: the member is a
+	// voter and follows the leader, or leads.
 	PodConditionJoined = "bobtail.dev/Joined"
 
 	// ReasonJoined: every live router counts the workers of the pod in.
 	ReasonJoined = "Joined"
 
-	// ReasonWaitingForJoin: some router has not heard from every worker yet.
+	// ReasonWaitingForJoin: some router has not heard from every worker yet, or the
+	// member is no voter that follows the leader.
 	ReasonWaitingForJoin = "WaitingForJoin"
 )
 
 // Labels and annotations.
 const (
-	// LabelService carries the name of the RpcService on everything made for it.
+	// LabelService carries the name of the RpcService or ReplicationGroup on everything
+	// made for it.
 	LabelService = "bobtail.dev/service"
 
 	// LabelExperiment carries the name of the LatencyExperiment on everything
@@ -578,6 +518,9 @@ const (
 
 	// ComponentRouter labels the pods that place requests.
 	ComponentRouter = "router"
+
+	// ComponentMember labels the pods of a ReplicationGroup.
+	ComponentMember = "member"
 
 	// LoadBalancerClass in spec.loadBalancerClass asks for an address balanced by
 	// CRAB.

@@ -28,6 +28,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&LatencyExperiment{}, &LatencyExperimentList{},
 		&NodeDataplane{}, &NodeDataplaneList{},
 		&ProgrammableSwitch{}, &ProgrammableSwitchList{},
+		&ReplicationGroup{}, &ReplicationGroupList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -214,10 +214,21 @@ func (c *Client) Counters(ctx context.Context, t Target) (*Counters, error) {
 }
 
 func (c *Client) get(ctx context.Context, t Target, path string, q url.Values, out any) error {
+	return c.send(ctx, t, question{method: http.MethodGet, path: path, query: q}, out)
+}
+
+// question is what a sidecar or an agent is asked.
+type question struct {
+	method, path string
+	query        url.Values
+	content      io.Reader
+}
+
+func (c *Client) send(ctx context.Context, t Target, q question, out any) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, serverNameKey{}, t.ServerName), c.timeout)
 	defer cancel()
-	u := url.URL{Scheme: "https", Host: t.Address, Path: path, RawQuery: q.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	u := url.URL{Scheme: "https", Host: t.Address, Path: q.path, RawQuery: q.query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, q.method, u.String(), q.content)
 	if err != nil {
 		return &ReadError{Kind: Unreachable, Target: t, Err: err}
 	}
@@ -237,7 +248,7 @@ func (c *Client) get(ctx context.Context, t Target, path string, q url.Values, o
 		return refused(t, resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return &ReadError{Kind: Garbled, Target: t, Err: fmt.Errorf("decode %s: %w", path, err)}
+		return &ReadError{Kind: Garbled, Target: t, Err: fmt.Errorf("decode %s: %w", q.path, err)}
 	}
 	return nil
 }

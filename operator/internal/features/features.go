@@ -16,6 +16,7 @@ const (
 	Devices     = "devices"
 	Experiments = "experiments"
 	Switches    = "switches"
+	Groups      = "groups"
 	CRAB        = "crab"
 )
 
@@ -47,6 +48,12 @@ var All = []Feature{
 	{Name: Switches, About: "kind ProgrammableSwitch", Kind: "ProgrammableSwitch", Rights: []Right{
 		{"bobtail.dev", "programmableswitches", []string{"get", "list", "watch", "patch"}},
 		{"bobtail.dev", "programmableswitches/status", []string{"patch"}},
+	}},
+	{Name: Groups, About: "kind ReplicationGroup", Kind: "ReplicationGroup", Rights: []Right{
+		{"bobtail.dev", "replicationgroups", []string{"get", "list", "watch"}},
+		{"bobtail.dev", "replicationgroups/status", []string{"patch"}},
+		{"", "pods/eviction", []string{"create"}},
+		{"apps", "statefulsets", []string{"get", "list", "watch", "create", "patch"}},
 	}},
 	{Name: CRAB, About: "CRAB", Kind: "NodeDataplane", Optional: true, Rights: []Right{
 		{"", "services", []string{"list", "watch"}},

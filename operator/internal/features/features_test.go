@@ -36,7 +36,7 @@ func (c cluster) May(_ context.Context, group, resource, verb string) (bool, err
 
 func chart(t *testing.T) cluster {
 	t.Helper()
-	c := cluster{kinds: []string{"LatencyExperiment", "ProgrammableSwitch", "NodeDataplane"}}
+	c := cluster{kinds: []string{"LatencyExperiment", "ProgrammableSwitch", "ReplicationGroup", "NodeDataplane"}}
 	for _, file := range []string{"clusterrole-rules.yaml", "crab-operator-rules.yaml"} {
 		text, err := os.ReadFile("../../../charts/bobtail/files/" + file)
 		if err != nil {
@@ -72,6 +72,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		Devices:     "the right to get network-attachment-definitions.k8s.cni.cncf.io",
 		Experiments: "the right to patch latencyexperiments.bobtail.dev/status; the right to get, list, watch, create, patch jobs.batch",
 		Switches:    "kind ProgrammableSwitch; the right to patch programmableswitches.bobtail.dev/status",
+		Groups:      "kind ReplicationGroup",
 		CRAB:        "kind NodeDataplane",
 	} {
 		missing, err := Find(name).Missing(t.Context(), c)

@@ -170,6 +170,8 @@ func (b *bundle) objects(ctx context.Context, c *cluster) error {
 		{"experiments/pods", &corev1.PodList{}, []client.ListOption{here, experiments}},
 		{"nodedataplanes", &v1alpha1.NodeDataplaneList{}, nil},
 		{"programmableswitches", &v1alpha1.ProgrammableSwitchList{}, nil},
+		{"replicationgroups", &v1alpha1.ReplicationGroupList{}, []client.ListOption{here}},
+		{"statefulsets", &appsv1.StatefulSetList{}, []client.ListOption{here, ours}},
 		{"deployments", &appsv1.DeploymentList{}, []client.ListOption{here, ours}},
 		{"pods", &corev1.PodList{}, []client.ListOption{here, ours}},
 		{"services", &corev1.ServiceList{}, []client.ListOption{here, ours}},

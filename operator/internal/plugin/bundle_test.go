@@ -97,6 +97,8 @@ func crabObjects() []client.Object {
 	return []client.Object{
 		&v1alpha1.NodeDataplane{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
 		&v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: "leaf-1"}},
+		&v1alpha1.ReplicationGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "orders"}, Spec: v1alpha1.ReplicationGroupSpec{Server: v1alpha1.RpcServiceServer{Args: []string{secret}}}},
+		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "orders-member", Labels: map[string]string{v1alpha1.LabelService: "orders"}}, Spec: appsv1.StatefulSetSpec{Template: pod}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "vip", Annotations: applied}, Spec: corev1.ServiceSpec{LoadBalancerClass: &class}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ports", Annotations: map[string]string{v1alpha1.AnnotationRedirect: "enabled"}}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "private"}},
@@ -121,6 +123,7 @@ func TestBundleHoldsCRABAndExperiments(t *testing.T) {
 	}
 	files := unpack(t, path)
 	for name, want := range map[string]struct{ has, lacks string }{
+		"objects/replicationgroups.yaml": {"name: orders", "hunter2"}, "objects/statefulsets.yaml": {"name: orders-member", "hunter2"},
 		"objects/programmableswitches.yaml": {"name: leaf-1", "hunter2"}, "objects/nodedataplanes.yaml": {"name: node-1", "hunter2"}, "objects/crab/services.yaml": {"name: vip", "private"},
 		"objects/crab/endpointslices.yaml": {"name: vip-1", "private"}, "objects/events.yaml": {"no address is free", "hunter2"},
 		"operator/events-nodedataplanes.yaml": {"programs were refused", "none of our business"}, "operator/events.yaml": {"back-off", "none of our business"},

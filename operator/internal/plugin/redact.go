@@ -34,6 +34,11 @@ func redact(list client.ObjectList) error {
 		switch o := o.(type) {
 		case *v1alpha1.RpcService:
 			redactServer(&o.Spec.Server)
+		case *v1alpha1.ReplicationGroup:
+			redactServer(&o.Spec.Server)
+		case *appsv1.StatefulSet:
+			redactMeta(&o.Spec.Template.ObjectMeta)
+			redactPod(&o.Spec.Template.Spec)
 		case *appsv1.Deployment:
 			redactMeta(&o.Spec.Template.ObjectMeta)
 			redactPod(&o.Spec.Template.Spec)

@@ -120,7 +120,7 @@ func Workers(p *corev1.Pod) int {
 func ConfigMap(in Input, text []byte, hash string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: meta(in, ConfigMapName(in.Service), ""),
+		ObjectMeta: meta(in, ConfigMapName(in.of()), ""),
 		Data: map[string]string{
 			dataplane.ConfigMapKeyConfig: string(text), dataplane.ConfigMapKeyHash: hash,
 		},

@@ -19,6 +19,7 @@ const (
 	// Names of what runs. The chart's name is its own: its selectors ask for it.
 	nameService    = "rpcservice"
 	nameExperiment = "latencyexperiment"
+	nameGroup      = "replicationgroup"
 )
 
 // recommended are the labels of an object made for an instance, or of its component.

@@ -96,7 +96,7 @@ func ingressPolicy(in Input, name, component string, rules []networkingv1.Networ
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: meta(in, name, component),
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
+			PodSelector: metav1.LabelSelector{MatchLabels: Selector(in.of().GetName(), component)},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress:     rules,
 		},
@@ -125,7 +125,7 @@ func budget(in Input, name, component string) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable:             ptr(intstr.FromInt32(1)),
 			UnhealthyPodEvictionPolicy: ptr(policyv1.AlwaysAllow),
-			Selector:                   &metav1.LabelSelector{MatchLabels: Selector(in.Service.Name, component)},
+			Selector:                   &metav1.LabelSelector{MatchLabels: Selector(in.of().GetName(), component)},
 		},
 	}
 }

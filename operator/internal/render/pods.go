@@ -107,7 +107,7 @@ func podAnnotations(in Input, component string) map[string]string {
 
 func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod := barePod(in, main)
-	pod.ServiceAccountName = SidecarName(in.Service)
+	pod.ServiceAccountName = SidecarName(in.of())
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
 	if !OnKernel(in.Device) {
@@ -124,7 +124,7 @@ func barePod(in Input, main corev1.Container) corev1.PodSpec {
 		AutomountServiceAccountToken:  ptr(false),
 		EnableServiceLinks:            ptr(false),
 		TerminationGracePeriodSeconds: ptr[int64](graceSeconds),
-		ImagePullSecrets:              PullSecrets(in.Service.Spec.ImagePullSecrets),
+		ImagePullSecrets:              PullSecrets(in.pullSecrets()),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr[int64](userID), RunAsGroup: ptr[int64](userID),
 			FSGroup:        ptr[int64](userID),
@@ -242,12 +242,12 @@ func podIP() corev1.EnvVar {
 // sidecarContainer is a native sidecar: it starts first and ends last, so that
 // a draining dataplane can still be seen.
 func sidecarContainer(in Input) corev1.Container {
-	s := in.Service
+	s := in.of()
 	c := corev1.Container{
 		Name: sidecarName, Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
 		RestartPolicy: ptr(corev1.ContainerRestartPolicyAlways),
 		Args: []string{
-			"--ctl=" + ctlPath, "--configmap=" + s.Namespace + "/" + ConfigMapName(s), "--tls-dir=" + tlsDir,
+			"--ctl=" + ctlPath, "--configmap=" + s.GetNamespace() + "/" + ConfigMapName(s), "--tls-dir=" + tlsDir,
 			"--listen=:" + strconv.Itoa(SidecarPort), "--metrics-listen=:" + strconv.Itoa(MetricsPort),
 		},
 		Ports: []corev1.ContainerPort{

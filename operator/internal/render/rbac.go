@@ -13,7 +13,7 @@ import (
 func serviceAccount(in Input) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta:                     metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-		ObjectMeta:                   meta(in, SidecarName(in.Service), ""),
+		ObjectMeta:                   meta(in, SidecarName(in.of()), ""),
 		AutomountServiceAccountToken: ptr(false),
 	}
 }
@@ -21,20 +21,20 @@ func serviceAccount(in Input) *corev1.ServiceAccount {
 func role(in Input) *rbacv1.Role {
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: meta(in, SidecarName(in.Service), ""),
+		ObjectMeta: meta(in, SidecarName(in.of()), ""),
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"},
-			ResourceNames: []string{ConfigMapName(in.Service)}, Verbs: []string{"get", "watch"},
+			ResourceNames: []string{ConfigMapName(in.of())}, Verbs: []string{"get", "watch"},
 		}},
 	}
 }
 
 func roleBinding(in Input) *rbacv1.RoleBinding {
-	name := SidecarName(in.Service)
+	name := SidecarName(in.of())
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: meta(in, name, ""),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: in.Service.Namespace}},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: in.namespace()}},
 	}
 }

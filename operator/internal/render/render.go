@@ -24,6 +24,9 @@ type Object interface {
 type Input struct {
 	Service *v1alpha1.RpcService
 
+	// Group is what objects are made for instead of a service; see GroupObjects.
+	Group *v1alpha1.ReplicationGroup
+
 	// Registry and Version name the images of router and sidecar:
 	// `<registry>/bobtail/<component>:<version>`.
 	Registry string
@@ -61,6 +64,10 @@ type Input struct {
 
 	// EmptyingSelector says that Kubernetes has yet to empty the slices it made.
 	EmptyingSelector bool
+
+	// Replicas is how many pods a group has, and MaxUnavailable how many of them may be
+	// evicted at a time.
+	Replicas, MaxUnavailable int32
 
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
@@ -163,17 +170,20 @@ func ServerName(s *v1alpha1.RpcService) string { return s.Name + "-server" }
 // RouterName is the name of the router Deployment, its budget and its policy.
 func RouterName(s *v1alpha1.RpcService) string { return s.Name + "-router" }
 
+// Named is an RpcService or a ReplicationGroup.
+type Named interface{ GetName() string }
+
 // ConfigMapName is the name of the ConfigMap that configures the dataplane.
-func ConfigMapName(s *v1alpha1.RpcService) string { return s.Name + "-dataplane" }
+func ConfigMapName(of Named) string { return of.GetName() + "-dataplane" }
 
 // KeysName is the name of the Secret with the packet keys.
-func KeysName(s *v1alpha1.RpcService) string { return s.Name + "-keys" }
+func KeysName(of Named) string { return of.GetName() + "-keys" }
 
 // TLSName is the name of the Secret with the sidecars' certificate.
-func TLSName(s *v1alpha1.RpcService) string { return s.Name + "-tls" }
+func TLSName(of Named) string { return of.GetName() + "-tls" }
 
 // SidecarName is the name of the sidecars' account, role and binding.
-func SidecarName(s *v1alpha1.RpcService) string { return s.Name + "-sidecar" }
+func SidecarName(of Named) string { return of.GetName() + "-sidecar" }
 
 // Address is what clients are given as the target. Over TCP a name leads through
 // kube-proxy, so an address of the load balancer is better: balanced are those it has.
@@ -198,27 +208,48 @@ func Selector(service, component string) map[string]string {
 	return map[string]string{v1alpha1.LabelService: service, v1alpha1.LabelComponent: component}
 }
 
-// meta is the metadata of an object made for the service.
+// meta is the metadata of an object made for the service, or for the group.
 func meta(in Input, name, component string) metav1.ObjectMeta {
-	labels := recommended(nameService, in.Service.Name, component)
-	labels[v1alpha1.LabelService] = in.Service.Name
+	owner, app := in.owner()
+	labels := recommended(app, owner.Name, component)
+	labels[v1alpha1.LabelService] = owner.Name
 	if component != "" {
 		labels[v1alpha1.LabelComponent] = component
 	}
 	return metav1.ObjectMeta{
-		Name: name, Namespace: in.Service.Namespace, Labels: labels,
-		OwnerReferences: []metav1.OwnerReference{Owner(in.Service)},
+		Name: name, Namespace: in.namespace(), Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{owner},
 	}
 }
 
-// Owner makes an object go away with its service. It does not block the
-// owner's deletion: that would need rights on finalizers.
-func Owner(s *v1alpha1.RpcService) metav1.OwnerReference {
-	yes := true
-	return metav1.OwnerReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "RpcService",
-		Name: s.Name, UID: s.UID, Controller: &yes,
+// owner makes an object go away with what it is made for, and says which application it
+// is part of. It does not block the owner's deletion: that would need rights on
+// finalizers.
+func (in Input) owner() (owner metav1.OwnerReference, app string) {
+	kind, app := "RpcService", nameService
+	if in.Group != nil {
+		kind, app = "ReplicationGroup", nameGroup
 	}
+	o := in.of()
+	return metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr(true),
+	}, app
+}
+
+func (in Input) of() metav1.Object {
+	if in.Group != nil {
+		return in.Group
+	}
+	return in.Service
+}
+
+func (in Input) namespace() string { return in.of().GetNamespace() }
+
+func (in Input) pullSecrets() []v1alpha1.SecretReference {
+	if in.Group != nil {
+		return in.Group.Spec.ImagePullSecrets
+	}
+	return in.Service.Spec.ImagePullSecrets
 }
 
 func (in Input) image(component string) string {

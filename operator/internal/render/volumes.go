@@ -12,7 +12,7 @@ import (
 )
 
 func volumes(in Input) []corev1.Volume {
-	s := in.Service
+	s := in.of()
 	return []corev1.Volume{
 		// Survives restarts of containers: a router that crashes finds its
 		// last configuration here.

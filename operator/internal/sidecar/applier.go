@@ -153,7 +153,7 @@ func (a *applier) acknowledged(want desired, hash string) {
 	if hash == a.parsed {
 		return
 	}
-	if c, err := dataplane.ParseConfig(want.text); err == nil {
+	if c, err := dataplane.ParseHead(want.text); err == nil {
 		a.parsed, a.sources, a.keyIDs = hash, c.Sources, c.KeyIDs
 	}
 }

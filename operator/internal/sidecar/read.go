@@ -27,10 +27,12 @@ func (s *service) readHandler() http.Handler {
 	mux := http.NewServeMux()
 	s.figures(mux)
 	mux.HandleFunc("GET /v1/history", s.serveHistory)
+	mux.HandleFunc("GET "+dataplane.GroupPath, s.serveGroup)
+	mux.HandleFunc("POST "+dataplane.GroupPath, s.serveChange)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		dataplane.WriteError(w, http.StatusNotFound, &ctl.Error{
 			Code: ctl.CodeUnknownOperation, Field: "path",
-			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram, /v1/history or /v1/counters; got %s %s", r.Method, r.URL.Path),
+			Message: fmt.Sprintf("must be GET /v1/state, /v1/histogram, /v1/history, /v1/counters or /v1/group; got %s %s", r.Method, r.URL.Path),
 		})
 	})
 	return mux

@@ -51,6 +51,8 @@ type Options struct {
 	MetricsListen string // metrics and health
 	Network       NetworkOptions
 	OTLPEndpoint  string // where spans of traced requests go; "" is nowhere
+	NameFile      string // of a member of a group: give it a name, and nothing else
+	Member        string // what that name begins with
 	Cluster       Cluster
 	Log           *slog.Logger
 
@@ -83,6 +85,8 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	f.StringVar(&o.Network.AddressFile, "address-file", "", "`file` to write that address to")
 	f.BoolVar(&o.Network.PCIOptional, "pci-optional", false, "the annotation need not tell the PCI address: the program learns it from its device plugin, and compares")
 	f.StringVar(&o.Network.PCIFile, "pci-file", "", "`file` to write the PCI address of the device to; none: it is not asked for")
+	f.StringVar(&o.NameFile, "name-file", "", "give the disk that this `file` is on a name of its own, unless it has one, and exit")
+	f.StringVar(&o.Member, "member", "", "what that name begins with: the name of the pod")
 	f.BoolVar(&showVersion, "version", false, "print the version and exit")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -96,6 +100,9 @@ func ParseFlags(args []string, out io.Writer) (Options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("%w: unexpected argument %q", ErrUsage, f.Arg(0))
+	}
+	if o.NameFile != "" {
+		return o, o.checkName()
 	}
 	var ok bool
 	o.Namespace, o.Name, ok = strings.Cut(target, "/")
@@ -111,6 +118,11 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := ParseFlags(args, stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
+	}
+	if err == nil && o.NameFile != "" {
+		if err = giveName(o.NameFile, o.Member); err == nil {
+			return 0
+		}
 	}
 	if err == nil {
 		o.Log = slog.New(slog.NewJSONHandler(stderr, nil))

@@ -230,6 +230,7 @@ var objectiveAdmission = []admission{
 	{"window 600", `{spec: {windowSeconds: 600}}`, ""},
 	{"window 601", `{spec: {windowSeconds: 601}}`, "spec.windowSeconds"},
 	{"other kind", `{spec: {targetRef: {kind: Deployment}}}`, "spec.targetRef.kind"},
+	{"a group, which is not measured yet", `{spec: {targetRef: {kind: ReplicationGroup}}}`, `spec.targetRef.kind: Unsupported value: "ReplicationGroup"`},
 	{"no target", `{spec: {targetRef: {name: ""}}}`, "spec.targetRef.name"},
 	// CEL: what an observing objective may say.
 	{"reject", `{spec: {enforcement: {mode: Reject}}}`, ""},
@@ -249,7 +250,8 @@ func TestAdmission(t *testing.T) {
 		base string
 		rows []admission
 	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission},
-		"LatencyExperiment": {baseExperiment, experimentAdmission}, "ProgrammableSwitch": {baseSwitch, switchAdmission}} {
+		"LatencyExperiment": {baseExperiment, experimentAdmission}, "ProgrammableSwitch": {baseSwitch, switchAdmission},
+		"ReplicationGroup": {baseGroup, groupAdmission}} {
 		ns := namespace(t)
 		for _, row := range c.rows {
 			t.Run(kind+"/"+row.name, func(t *testing.T) {

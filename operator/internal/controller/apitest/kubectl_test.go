@@ -104,7 +104,7 @@ func TestNamesForKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp", "nodedataplanes": "ndp", "programmableswitches": "psw"}
+	short := map[string]string{"rpcservices": "rpcsvc", "servicelevelobjectives": "slo", "latencyexperiments": "lexp", "nodedataplanes": "ndp", "programmableswitches": "psw", "replicationgroups": "rg"}
 	for _, r := range list.APIResources {
 		want, ok := short[r.Name]
 		if !ok {

@@ -72,6 +72,7 @@ func TestSettledServiceIsLeftAlone(t *testing.T) {
 	serving(t, "still", `{}`)
 	servingTCP(t, "still-tcp")
 	settledSwitch(t, "still-switch")
+	settledGroup(t, "still-group")
 	if len(writes(t)) == 0 {
 		t.Fatal("no write was ever counted: the metric has another name")
 	}

@@ -18,7 +18,7 @@ import (
 func schemas(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob("../../../../crds/*.yaml")
-	if err != nil || len(files) != 5 {
+	if err != nil || len(files) != 6 {
 		t.Fatalf("CRDs: %v %v", files, err)
 	}
 	var out []apiextensionsv1.CustomResourceDefinition
@@ -64,7 +64,7 @@ func TestRulesExplainThemselves(t *testing.T) {
 			}
 		})
 	}
-	if want := 65; rules != want {
-		t.Errorf("%d CEL rules, want %d: a new one needs rows on both sides in serviceAdmission, objectiveAdmission, experimentAdmission or switchAdmission", rules, want)
+	if want := 73; rules != want {
+		t.Errorf("%d CEL rules, want %d: a new one needs rows on both sides in serviceAdmission, objectiveAdmission, experimentAdmission, switchAdmission or groupAdmission", rules, want)
 	}
 }

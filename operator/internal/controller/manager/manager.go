@@ -114,7 +114,7 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 func cacheOptions(ours, experiments labels.Selector) cache.Options {
 	by := map[client.Object]cache.ByObject{&batchv1.Job{}: {Label: experiments}}
 	for _, o := range []client.Object{
-		&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &appsv1.Deployment{},
+		&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
 		&discoveryv1.EndpointSlice{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 	} {
 		by[o] = cache.ByObject{Label: ours}
@@ -173,6 +173,9 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
 	}
 	if _, err := await(mgr, features.Experiments, experiments.SetupWithManager); err != nil {
+		return err
+	}
+	if err := addGroups(mgr, o, store, http); err != nil {
 		return err
 	}
 	if err := addSwitches(mgr, o); err != nil || !o.CRAB {

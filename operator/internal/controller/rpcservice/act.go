@@ -53,13 +53,13 @@ func (r *Reconciler) keep(s *snapshot, m memory) {
 // first object that is refused.
 func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
 	for _, o := range p.objects {
-		if !out.accepted.OK() || !out.note(r.applied.apply(ctx, o, true)) {
+		if !out.accepted.OK() || !out.note(r.applied.Apply(ctx, o, true)) {
 			break
 		}
 	}
 	for _, o := range p.objects {
 		if o.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
-			out.written[o.GetName()] = r.applied.written(o)
+			out.written[o.GetName()] = r.applied.Written(o)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (r *Reconciler) writeCertificate(ctx context.Context, s *snapshot, p *plan)
 // applySecret writes a Secret and forgets what was read of it.
 func (r *Reconciler) applySecret(ctx context.Context, s *snapshot, o render.Object) error {
 	r.secrets.forget(client.ObjectKeyFromObject(s.service))
-	return r.applied.apply(ctx, o, false)
+	return r.applied.Apply(ctx, o, false)
 }
 
 // writeConfig comes last: only when the API server has taken every object of a
@@ -124,7 +124,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, s *snapshot, p *plan, out 
 	if len(d.sameGeneration) > 0 {
 		cm.Annotations = map[string]string{dataplane.AnnotationSameGeneration: join(d.sameGeneration)}
 	}
-	out.note(r.applied.apply(ctx, cm, true))
+	out.note(r.applied.Apply(ctx, cm, true))
 }
 
 // note takes an error and says whether there was none. What the user must mend becomes

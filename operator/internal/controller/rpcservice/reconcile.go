@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 )
 
@@ -35,6 +36,9 @@ import (
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// fieldManager is the one owner of all fields this controller writes.
+const fieldManager = "bobtail-rpcservice"
 
 // How often a service is looked at when nothing happens by itself: sidecars do
 // not call, they are asked.
@@ -72,7 +76,7 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	applied *applied
+	applied *apply.Applied
 	secrets secretsRead
 	cancels cancelsSeen
 	levels  levelsRead
@@ -85,7 +89,7 @@ type Reconciler struct {
 
 // forget drops what is remembered of a service that is gone.
 func (r *Reconciler) forget(service types.NamespacedName) {
-	r.applied.forget(service)
+	r.applied.Forget(service)
 	r.cancels.forget(service)
 	r.secrets.forget(service)
 	r.denials.forget(service)

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -78,7 +79,7 @@ func newBench(t *testing.T) *bench {
 	b.Reconciler = &Reconciler{
 		Client: c, Live: c, Sidecars: b, Events: b.events, Now: clock,
 		Authority: func(context.Context) (*pki.Authority, error) { return authority, nil },
-		Registry:  "r", Version: "1", OperatorNamespace: "sys", applied: newApplied(c, clock),
+		Registry:  "r", Version: "1", OperatorNamespace: "sys", applied: apply.New(c, fieldManager, clock),
 	}
 	return b
 }
@@ -295,7 +296,7 @@ func TestReconcileIsQuiet(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
-	b.Client, b.applied.client = c, c
+	b.Client, b.applied.Client = c, c
 	for range 10 {
 		b.now = b.now.Add(steady)
 		b.must(1)
@@ -303,7 +304,7 @@ func TestReconcileIsQuiet(t *testing.T) {
 	if writes != 0 {
 		t.Errorf("%d writes in 50 s in which nothing changed", writes)
 	}
-	b.now = b.now.Add(resync)
+	b.now = b.now.Add(apply.Resync)
 	b.must(1)
 	if writes == 0 {
 		t.Error("not even a resync writes")
@@ -313,14 +314,14 @@ func TestReconcileIsQuiet(t *testing.T) {
 func TestReconcileForgetsWhatIsGone(t *testing.T) {
 	b := newBench(t)
 	b.must(2)
-	if len(b.applied.records) == 0 {
+	if b.applied.Len() == 0 {
 		t.Fatal("nothing was remembered")
 	}
 	if err := b.Client.Delete(context.Background(), aService()); err != nil {
 		t.Fatal(err)
 	}
 	b.must(1)
-	if n := len(b.applied.records); n != 0 {
+	if n := b.applied.Len(); n != 0 {
 		t.Errorf("%d records of a service that is gone", n)
 	}
 }
@@ -387,7 +388,7 @@ func TestReconcileKeepsARefusedSpecificationFromTheDataplane(t *testing.T) {
 	if err := b.Client.Update(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
-	b.now = b.now.Add(resync) // whatever has been written is written again
+	b.now = b.now.Add(apply.Resync) // whatever has been written is written again
 	b.refuse = apierrors.NewForbidden(corev1.Resource("deployments"), "echo-server", errors.New("exceeded quota"))
 	b.must(2)
 	if n := b.depth(); n != 3 {

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -34,7 +35,7 @@ func rollingOut(s *snapshot, wanted []render.Object, written map[string]string) 
 // unfinishedRollout judges one Deployment as `kubectl rollout status` does.
 // written is the version it was last given, which the one read may lag behind.
 func unfinishedRollout(name string, d *appsv1.Deployment, written string) string {
-	if d == nil || version(d) != written || d.Status.ObservedGeneration < d.Generation {
+	if d == nil || apply.Version(d) != written || d.Status.ObservedGeneration < d.Generation {
 		return fmt.Sprintf("Deployment %s has just been changed", name)
 	}
 	want := int32(1)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -56,4 +57,11 @@ func (m *secretsRead) forget(service types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.read, service)
+}
+
+func ownerUID(o metav1.Object) types.UID {
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		return owner.UID
+	}
+	return ""
 }

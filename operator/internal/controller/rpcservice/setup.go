@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 )
 
 // concurrent services: a reconciliation mostly waits for sidecars, up to 2 s for
@@ -39,7 +40,7 @@ type Watches struct {
 // SetupWithManager registers the controller, with the watches that every release had the
 // right to.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (*Watches, error) {
-	r.applied = newApplied(r.Client, r.Now)
+	r.applied = apply.New(r.Client, fieldManager, r.Now)
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
 		For(&v1alpha1.RpcService{}, spec).

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Server-side apply, sparing: an object is written when what should be there
-// has changed, when somebody else has changed it, and now and then in any case.
-package rpcservice
+// Package apply writes objects by server-side apply, sparing: an object is written when
+// what should be there has changed, when somebody else has changed it, and now and then
+// in any case.
+package apply
 
 import (
 	"context"
@@ -22,19 +23,19 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
-// fieldManager is the one owner of all fields this controller writes.
-const fieldManager = "bobtail-rpcservice"
-
-// resync is the longest an object goes without being written. What others do to
+// Resync is the longest an object goes without being written. What others do to
 // it is seen at once; this only mends what neither generation nor resource
 // version can show. A service is a dozen objects, so a thousand services make
 // 20 writes a second of it.
-const resync = 10 * time.Minute
+const Resync = 10 * time.Minute
 
-// applied remembers what was written. It is safe for concurrent use.
-type applied struct {
-	client client.Client
-	now    func() time.Time
+// Applied remembers what was written. It is safe for concurrent use.
+type Applied struct {
+	// Client writes, and reads from the cache.
+	Client client.Client
+
+	owner string // of all fields that are written
+	now   func() time.Time
 
 	mu      sync.Mutex
 	records map[string]record
@@ -47,13 +48,21 @@ type record struct {
 	at      time.Time
 }
 
-func newApplied(c client.Client, now func() time.Time) *applied {
-	return &applied{client: c, now: now, records: map[string]record{}}
+// New remembers nothing yet. owner is the one field manager of a controller.
+func New(c client.Client, owner string, now func() time.Time) *Applied {
+	return &Applied{Client: c, owner: owner, now: now, records: map[string]record{}}
 }
 
-// apply writes the object unless it stands as it should. cached says that the
+// Len is how many objects are remembered.
+func (a *Applied) Len() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.records)
+}
+
+// Apply writes the object unless it stands as it should. cached says that the
 // client's reads of that kind come from the cache, which costs nothing.
-func (a *applied) apply(ctx context.Context, o render.Object, cached bool) error {
+func (a *Applied) Apply(ctx context.Context, o render.Object, cached bool) error {
 	u, hash, err := convert(o)
 	if err != nil {
 		return err
@@ -61,39 +70,39 @@ func (a *applied) apply(ctx context.Context, o render.Object, cached bool) error
 	if cached && a.stands(ctx, o, hash) {
 		return nil
 	}
-	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.owner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.records[identity(o)] = record{owner: ownerUID(o), hash: hash, version: version(u), at: a.now()}
+	a.records[identity(o)] = record{owner: ownerUID(o), hash: hash, version: Version(u), at: a.now()}
 	return nil
 }
 
-// written is the version of an object as it was last written.
-func (a *applied) written(o render.Object) string {
+// Written is the version of an object as it was last written.
+func (a *Applied) Written(o render.Object) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.records[identity(o)].version
 }
 
 // stands says that the object is known to be as it should.
-func (a *applied) stands(ctx context.Context, o render.Object, hash [sha256.Size]byte) bool {
+func (a *Applied) stands(ctx context.Context, o render.Object, hash [sha256.Size]byte) bool {
 	a.mu.Lock()
 	r, ok := a.records[identity(o)]
 	a.mu.Unlock()
-	if !ok || r.owner != ownerUID(o) || r.hash != hash || !a.now().Before(r.at.Add(resync)) {
+	if !ok || r.owner != ownerUID(o) || r.hash != hash || !a.now().Before(r.at.Add(Resync)) {
 		return false
 	}
 	found, ok := o.DeepCopyObject().(client.Object)
-	if !ok || a.client.Get(ctx, client.ObjectKeyFromObject(found), found) != nil {
+	if !ok || a.Client.Get(ctx, client.ObjectKeyFromObject(found), found) != nil {
 		return false
 	}
-	return version(found) == r.version
+	return Version(found) == r.version
 }
 
-// forget drops the records of a service that is gone, by its name.
-func (a *applied) forget(service types.NamespacedName) {
+// Forget drops the records of a service that is gone, by its name.
+func (a *Applied) Forget(service types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.records {
@@ -119,9 +128,9 @@ func convert(o render.Object) (*unstructured.Unstructured, [sha256.Size]byte, er
 	return &unstructured.Unstructured{Object: fields}, sha256.Sum256(text), nil
 }
 
-// version changes when somebody changes the specification. Where an object has
+// Version changes when somebody changes the specification. Where an object has
 // a generation, that is the one: its resource version moves with every status.
-func version(o metav1.Object) string {
+func Version(o metav1.Object) string {
 	if g := o.GetGeneration(); g > 0 {
 		return "g" + strconv.FormatInt(g, 10)
 	}

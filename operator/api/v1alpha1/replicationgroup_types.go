@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ReplicationGroup is the kind that makes a deterministic server survive the loss of
+// pods, nodes and disks: its members execute the same writes in the same order.
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ReplicationGroup is a server whose state is held by several members. A write is
+// answered once a majority of them holds it durably. Members are pods of a
+// StatefulSet, each with a disk of its own.
+//
+// Clients find them under its own name: `<name>.<namespace>.svc`, port 8000.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.members,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:path=replicationgroups,singular=replicationgroup,shortName=rg,categories=bobtail
+// +kubebuilder:printcolumn:name="Members",type=string,JSONPath=`.status.voters`,description="Healthy voters, of those asked for"
+// +kubebuilder:printcolumn:name="Leader",type=string,JSONPath=`.status.leader`
+// +kubebuilder:printcolumn:name="Term",type=integer,JSONPath=`.status.term`
+// +kubebuilder:printcolumn:name="Lag",type=integer,JSONPath=`.status.lagEntries`,description="Entries that the member furthest behind has yet to get"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Protocol",type=string,priority=1,JSONPath=`.spec.protocol`
+// +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.status.address`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="`metadata.name` must be no longer than 40 characters: the names of the objects made for it are longer"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="`metadata.name` must be a DNS label that starts with a letter: a Service of that name is made"
+type ReplicationGroup struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what to run.
+	// +required
+	Spec ReplicationGroupSpec `json:"spec,omitzero"`
+
+	// status says what is running. The operator writes it.
+	// +optional
+	Status ReplicationGroupStatus `json:"status,omitempty,omitzero"`
+}
+
+// ReplicationGroupList is a list of ReplicationGroup.
+//
+// +kubebuilder:object:root=true
+type ReplicationGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the groups.
+	Items []ReplicationGroup `json:"items"`
+}
+
+// ReplicationGroupSpec says what to run.
+//
+// +kubebuilder:validation:XValidation:rule="self.members % 2 == 1",message="`members` must be odd: an even count survives no more failures than the odd one below it"
+// +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: members of two protocols do not understand each other; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
+type ReplicationGroupSpec struct {
+	// members is how many there are. 3 survive the loss of one, 5 of two, 7 of three,
+	// 9 of four. A change is made one member at a time.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=9
+	Members int32 `json:"members,omitempty"`
+
+	// protocol is how members agree. Members of this version speak Raft alone; the
+	// other two are not accepted yet.
+	// +optional
+	// +kubebuilder:default=Raft
+	Protocol ReplicationProtocol `json:"protocol,omitempty"`
+
+	// server says what runs in the members.
+	// +required
+	Server RpcServiceServer `json:"server,omitzero"`
+
+	// storage says what a member keeps its vote and its log on.
+	// +required
+	Storage ReplicationStorage `json:"storage,omitzero"`
+
+	// inFlightLimit is how many requests the leader holds that are not answered yet.
+	// It answers DROP to more, which always means that nothing was executed.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	InFlightLimit int32 `json:"inFlightLimit,omitempty"`
+
+	// imagePullSecrets name Secrets of this namespace for pulling the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
+}
+
+// ReplicationProtocol is how members agree.
+// +kubebuilder:validation:Enum=Raft;HovercRaft;HovercRaftPlusPlus
+type ReplicationProtocol string
+
+const (
+	// ReplicationRaft: the leader sends every request to every member.
+	ReplicationRaft ReplicationProtocol = "Raft"
+	// ReplicationHovercRaft: clients' requests go to all members, the leader sends
+	// their order.
+	ReplicationHovercRaft ReplicationProtocol = "HovercRaft"
+	// ReplicationHovercRaftPlusPlus: an aggregator does the leader's counting.
+	ReplicationHovercRaftPlusPlus ReplicationProtocol = "HovercRaftPlusPlus"
+)
+
+// ReplicationStorage says what a member keeps its vote and its log on.
+//
+// +kubebuilder:validation:XValidation:rule="(self.policy == 'Always') == has(self.sizeMebibytes)",message="`sizeMebibytes` must be given with `policy` Always, and only with it: Volatile members keep nothing on a disk"
+// +kubebuilder:validation:XValidation:rule="self.policy == 'Always' || !has(self.storageClassName)",message="`storageClassName` may not be specified with `policy` Volatile: there is no claim of a volume"
+type ReplicationStorage struct {
+	// policy Always makes every write durable on a majority of disks before it is
+	// answered. Volatile keeps all of it in memory: a member that restarts has
+	// forgotten everything and is taken in as a new one, and when a majority restarts
+	// at the same time the data is gone.
+	// +optional
+	// +kubebuilder:default=Always
+	Policy StoragePolicy `json:"policy,omitempty"`
+
+	// sizeMebibytes is the size of the volume of each member.
+	// +optional
+	// +kubebuilder:validation:Minimum=256
+	// +kubebuilder:validation:Maximum=67108864
+	SizeMebibytes *int32 `json:"sizeMebibytes,omitempty"`
+
+	// storageClassName is the class of the volumes; the cluster's default when absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// StoragePolicy says when a write is durable.
+// +kubebuilder:validation:Enum=Always;Volatile
+type StoragePolicy string
+
+const (
+	// StorageAlways: on disk before it is answered.
+	StorageAlways StoragePolicy = "Always"
+	// StorageVolatile: in memory.
+	StorageVolatile StoragePolicy = "Volatile"
+)
+
+// MaxGroupMembers bounds status.members, for who fills it in: during a change there are
+// more than the specification asks for.
+const MaxGroupMembers = 16
+
+// ReplicationGroupStatus says what is running.
+type ReplicationGroupStatus struct {
+	// observedGeneration is the generation this status speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Accepted, Programmed and Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// clusterID is what the disks of the group carry. Once it stands here the group has
+	// begun, and never begins again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// formedTime is when all members that found the group had been up once. From then on
+	// clients are served, and a member without a disk never founds it again.
+	// +optional
+	FormedTime *metav1.Time `json:"formedTime,omitempty"`
+
+	// nextNumber is the number of the next new member. None is given twice.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	NextNumber int32 `json:"nextNumber,omitempty"`
+
+	// replicas is the number of member pods that exist.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// selector selects the member pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Selector string `json:"selector,omitempty"`
+
+	// address is what clients are given as the target.
+	// +optional
+	// +kubebuilder:validation:MaxLength=300
+	Address string `json:"address,omitempty"`
+
+	// voters is "healthy/asked for", for people.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Voters string `json:"voters,omitempty"`
+
+	// votersInForce is how many the members themselves count; quorum is how many of
+	// them must agree, healthyVoters how many are well.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	VotersInForce int32 `json:"votersInForce,omitempty"`
+
+	// quorum is how many voters must agree.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Quorum int32 `json:"quorum,omitempty"`
+
+	// healthyVoters answer, and follow the leader.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	HealthyVoters int32 `json:"healthyVoters"`
+
+	// leader is the pod that leads; empty while none is known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Leader string `json:"leader,omitempty"`
+
+	// term is the newest that a member speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Term int64 `json:"term,omitempty"`
+
+	// lagEntries is how many entries the member furthest behind has yet to get.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	LagEntries *int64 `json:"lagEntries,omitempty"`
+
+	// configHash is that of the configuration that members should run.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ConfigHash string `json:"configHash,omitempty"`
+
+	// members are those that the configuration names, and those that are leaving.
+	// +optional
+	// +listType=map
+	// +listMapKey=number
+	// +kubebuilder:validation:MaxItems=16
+	Members []GroupMemberStatus `json:"members,omitempty"`
+}
+
+// GroupMemberStatus is one member.
+type GroupMemberStatus struct {
+	// number by which members know it. A pod whose disk was lost gets a new one.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Number int32 `json:"number"`
+
+	// name by which it finds itself in the configuration. It lies on its disk, so a
+	// disk that was lost has another one.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name,omitempty"`
+
+	// pod it runs in.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod,omitempty"`
+
+	// role that the members' own configuration gives it.
+	// +optional
+	Role GroupMemberRole `json:"role,omitempty"`
+
+	// state it is in.
+	// +optional
+	State GroupMemberState `json:"state,omitempty"`
+
+	// lagEntries is how many entries it has yet to get, as the leader knows.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	LagEntries *int64 `json:"lagEntries,omitempty"`
+}
+
+// GroupMemberRole is what the members' own configuration makes of a member.
+// +kubebuilder:validation:Enum=Joining;Learner;Voter;Leaving
+type GroupMemberRole string
+
+const (
+	// MemberJoining: it is to be taken in.
+	MemberJoining GroupMemberRole = "Joining"
+	// MemberLearner: it gets all entries and counts for nothing.
+	MemberLearner GroupMemberRole = "Learner"
+	// MemberVoter: it counts.
+	MemberVoter GroupMemberRole = "Voter"
+	// MemberLeaving: it is to be removed, and counts until it is.
+	MemberLeaving GroupMemberRole = "Leaving"
+)
+
+// GroupMemberState says how a member is.
+// +kubebuilder:validation:Enum=Leading;Following;Behind;Starting;Unreachable;Failed;Foreign
+type GroupMemberState string
+
+const (
+	// MemberLeading: it leads.
+	MemberLeading GroupMemberState = "Leading"
+	// MemberFollowing: it follows the leader.
+	MemberFollowing GroupMemberState = "Following"
+	// MemberBehind: it answers, and does not follow the leader.
+	MemberBehind GroupMemberState = "Behind"
+	// MemberStarting: it has no configuration yet.
+	MemberStarting GroupMemberState = "Starting"
+	// MemberUnreachable: its pod does not run, or its sidecar does not answer.
+	MemberUnreachable GroupMemberState = "Unreachable"
+	// MemberFailed: its disk failed or is damaged; it acknowledges nothing.
+	MemberFailed GroupMemberState = "Failed"
+	// MemberForeign: its disk belongs to another group, or to a member that was removed.
+	MemberForeign GroupMemberState = "Foreign"
+)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const baseGroup = `
+apiVersion: bobtail.dev/v1alpha1
+kind: ReplicationGroup
+metadata: {name: orders}
+spec:
+  server: {image: "registry.example/kv:1"}
+  storage: {sizeMebibytes: 1024}
+`
+
+// Every CEL rule of ReplicationGroup on both sides, and bounds.
+var groupAdmission = []admission{
+	{"the least", `{}`, ""},
+	{"name of 40", `{metadata: {name: ` + strings.Repeat("a", 40) + `}}`, ""},
+	{"name of 41", `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, "`metadata.name` must be no longer than 40"},
+	{"name with a dot", `{metadata: {name: a.b}}`, "`metadata.name` must be a DNS label"},
+	{"9 members", `{spec: {members: 9}}`, ""},
+	{"4 members", `{spec: {members: 4}}`, "`members` must be odd"},
+	{"8 members", `{spec: {members: 8}}`, "`members` must be odd"},
+	{"1 member", `{spec: {members: 1}}`, "spec.members"},
+	{"11 members", `{spec: {members: 11}}`, "spec.members"},
+	{"HovercRaft, which the operator refuses", `{spec: {protocol: HovercRaft}}`, ""},
+	{"Paxos", `{spec: {protocol: Paxos}}`, "spec.protocol"},
+	{"volatile", `{spec: {storage: {policy: Volatile, sizeMebibytes: null}}}`, ""},
+	{"volatile with a size", `{spec: {storage: {policy: Volatile}}}`, "`sizeMebibytes` must be given with `policy` Always, and only with it"},
+	{"always without a size", `{spec: {storage: {policy: Always, sizeMebibytes: null}}}`, "`sizeMebibytes` must be given with `policy` Always, and only with it"},
+	{"volatile with a class", `{spec: {storage: {policy: Volatile, sizeMebibytes: null, storageClassName: fast}}}`, "`storageClassName` may not be specified with `policy` Volatile"},
+	{"a class", `{spec: {storage: {storageClassName: fast}}}`, ""},
+	{"unknown policy", `{spec: {storage: {policy: Sometimes}}}`, "spec.storage.policy"},
+	{"a small disk", `{spec: {storage: {sizeMebibytes: 255}}}`, "spec.storage.sizeMebibytes"},
+	{"no storage", `{spec: {storage: null}}`, "spec.storage"},
+	{"1 in flight", `{spec: {inFlightLimit: 1}}`, ""},
+	{"none in flight", `{spec: {inFlightLimit: 0}}`, "spec.inFlightLimit"},
+	{"4097 in flight", `{spec: {inFlightLimit: 4097}}`, "spec.inFlightLimit"},
+	{"no image", `{spec: {server: {image: ""}}}`, "spec.server.image"},
+	{"a variable that is taken", `{spec: {server: {env: [{name: BOBTAIL_DATA, value: x}]}}}`, "`name` must not be POD_IP"},
+	{"an aggregator, which no field is for yet", `{spec: {aggregator: {}}}`, "spec.aggregator"},
+	{"repliers, which no field is for yet", `{spec: {replier: {policy: JBSQ}}}`, "spec.replier"},
+}
+
+// A group cannot become another one; its members, its image and its limit can change.
+func TestAdmissionOfGroupChanges(t *testing.T) {
+	ns := namespace(t)
+	o := parse(t, baseGroup)
+	o.SetNamespace(ns)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	wantField(t, o, "members", int64(3))
+	wantField(t, o, "protocol", "Raft")
+	wantField(t, o, "inFlightLimit", int64(1000))
+	wantField(t, o, "storage.policy", "Always")
+	for _, row := range []admission{
+		{"members", `{spec: {members: 5}}`, ""},
+		{"members to an even count", `{spec: {members: 6}}`, "`members` must be odd"},
+		{"image", `{spec: {server: {image: other}}}`, ""},
+		{"limit", `{spec: {inFlightLimit: 7}}`, ""},
+		{"protocol", `{spec: {protocol: HovercRaft}}`, "`protocol` cannot be changed"},
+		{"size", `{spec: {storage: {sizeMebibytes: 2048}}}`, "`storage` cannot be changed"},
+		{"policy", `{spec: {storage: {policy: Volatile, sizeMebibytes: null}}}`, "`storage` cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := parse(t, baseGroup)
+			if err := direct.Get(context.Background(), client.ObjectKeyFromObject(o), changed); err != nil {
+				t.Fatal(err)
+			}
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
+}

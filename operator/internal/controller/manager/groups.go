@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/replicationgroup"
+	"github.com/bobtail-dev/bobtail/operator/internal/features"
+)
+
+// addGroups adds the controller of ReplicationGroups.
+func addGroups(mgr ctrl.Manager, o Options, store *pki.Store, sidecars replicationgroup.Sidecars) error {
+	shown, err := instrumentGroups()
+	if err != nil {
+		return err
+	}
+	r := &replicationgroup.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
+		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now,
+		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
+	}
+	_, err = await(mgr, features.Groups, r.SetupWithManager)
+	return err
+}
+
+// groupStates shows groups: it keeps what was observed last.
+type groupStates struct {
+	mu  sync.Mutex
+	all map[types.NamespacedName]v1alpha1.ReplicationGroup
+}
+
+func groupMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("bobtail_group_"+name, help, append([]string{"namespace", "group"}, labels...), nil)
+}
+
+var (
+	groupReady   = groupMetric("ready", "1 while a ReplicationGroup is Ready.")
+	groupHasHead = groupMetric("has_leader", "1 while a member leads with a quorum behind it.")
+	groupTerm    = groupMetric("term", "The newest term that a member speaks of.")
+	groupVoters  = groupMetric("voters", "Voters of the membership in force, as the leader said last.")
+	groupHealthy = groupMetric("healthy_voters", "Voters that answer, and lead or follow.")
+	groupQuorum  = groupMetric("quorum", "How many voters must agree.")
+	groupWanted  = groupMetric("wanted_members", "Members that the specification asks for.")
+	groupLag     = groupMetric("member_lag_entries", "Entries that a member has yet to get, by pod.", "pod")
+)
+
+var groupMetrics = []*prometheus.Desc{groupReady, groupHasHead, groupTerm, groupVoters, groupHealthy, groupQuorum, groupWanted, groupLag}
+
+// instrumentGroups registers the metrics of groups.
+func instrumentGroups() (*groupStates, error) {
+	s := &groupStates{all: map[types.NamespacedName]v1alpha1.ReplicationGroup{}}
+	var already prometheus.AlreadyRegisteredError
+	err := metrics.Registry.Register(s)
+	if errors.As(err, &already) {
+		if before, is := already.ExistingCollector.(*groupStates); is {
+			return before, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("register the metrics of groups: %w", err)
+	}
+	return s, nil
+}
+
+func (s *groupStates) observe(key types.NamespacedName, group *v1alpha1.ReplicationGroup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if group == nil {
+		delete(s.all, key)
+		return
+	}
+	s.all[key] = *group.DeepCopy()
+}
+
+// Describe is of prometheus.Collector.
+func (s *groupStates) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range groupMetrics {
+		to <- d
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (s *groupStates) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, g := range s.all {
+		st := g.Status
+		for d, v := range map[*prometheus.Desc]float64{
+			groupReady: one(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady)), groupHasHead: one(st.Leader != ""),
+			groupTerm: float64(st.Term), groupVoters: float64(st.VotersInForce), groupHealthy: float64(st.HealthyVoters),
+			groupQuorum: float64(st.Quorum), groupWanted: float64(g.Spec.Members),
+		} {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key.Namespace, key.Name)
+		}
+		shown := map[string]bool{}
+		for i := len(st.Members) - 1; i >= 0; i-- { // the newest member of a pod
+			if m := st.Members[i]; m.LagEntries != nil && !shown[m.Pod] {
+				shown[m.Pod] = true
+				to <- prometheus.MustNewConstMetric(groupLag, prometheus.GaugeValue, float64(*m.LagEntries), key.Namespace, key.Name, m.Pod)
+			}
+		}
+	}
+}
