@@ -31,23 +31,28 @@ const (
 func serverDeployment(in Input) *appsv1.Deployment {
 	s := in.Service
 	pod := podSpec(in, serverContainer(in))
-	pod.NodeSelector = s.Spec.Server.NodeSelector
+	pod.NodeSelector = v1alpha1.Plain(s.Spec.Server.NodeSelector)
 	// A server is ready when the routers send it requests, which its own
 	// container cannot know.
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
 	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentServer)
+	pod = onItsDevice(in, merged(pod, serverTemplate(s)))
 	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
+	described(&d.Spec.Template, s.Spec.Server.PodTemplate)
 	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.WorkersPerReplica))
 	return d
 }
 
 func routerDeployment(in Input) *appsv1.Deployment {
 	s := in.Service
-	d := deployment(in, RouterName(s), v1alpha1.ComponentRouter, s.Spec.Router.Replicas, podSpec(in, routerContainer(in)))
+	pod := podSpec(in, routerContainer(in))
+	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentRouter)
+	pod = onItsDevice(in, merged(pod, s.Spec.Router.PodTemplate))
+	d := deployment(in, RouterName(s), v1alpha1.ComponentRouter, s.Spec.Router.Replicas, pod)
+	described(&d.Spec.Template, s.Spec.Router.PodTemplate)
 	// Clients look the name up every 2 s: an old router may go only when all
 	// of them have had the time to find the new one.
 	d.Spec.MinReadySeconds = 5
-	d.Spec.Template.Spec.TopologySpreadConstraints = spread(s, v1alpha1.ComponentRouter)
 	return d
 }
 
@@ -110,6 +115,12 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod.ServiceAccountName = SidecarName(in.Service)
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
+	return pod
+}
+
+// onItsDevice comes after the template: what a device needs goes by what the template
+// asks for.
+func onItsDevice(in Input, pod corev1.PodSpec) corev1.PodSpec {
 	if !OnKernel(in.Device) {
 		onDevice(in, &pod)
 	}
@@ -144,7 +155,7 @@ func PullSecrets(of []v1alpha1.SecretReference) []corev1.LocalObjectReference {
 }
 
 func serverContainer(in Input) corev1.Container {
-	spec := in.Service.Spec.Server
+	spec, _ := serverSpec(in.Service)
 	c := dataplaneContainer(v1alpha1.ComponentServer, spec.Image)
 	c.ImagePullPolicy = spec.ImagePullPolicy
 	c.Command = spec.Command
@@ -259,7 +270,7 @@ func sidecarContainer(in Input) corev1.Container {
 			{Name: tlsVolume, MountPath: tlsDir, ReadOnly: true},
 			{Name: tokenVolume, MountPath: tokenDir, ReadOnly: true},
 		},
-		Resources:       resources("10m", "32Mi", "128Mi"),
+		Resources:       orDefault(s.Spec.SidecarResources, sidecarDefault),
 		SecurityContext: restricted(),
 	}
 	if in.OTLPEndpoint != "" {
