@@ -55,12 +55,15 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
 push: images ## Push the images: make push REGISTRY=registry.example.com
 	@images/push $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY=host[:port][/path]))
+
+dist: ## What a release is made of, into build/dist: chart, OCI layout, install.yaml, plugin for krew, digests: make dist REGISTRY=registry.example.com
+	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL))
 
 demo: ## The main job: real cluster, RpcService, load, overload, recovery, measured SLO
 	@e2e/run demo
