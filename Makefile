@@ -157,6 +157,12 @@ sim-replica sim-replica-short:
 	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
+.PHONY: cases
+cases: ## Cases from the field that lack a test which cites them and was seen to fail without its mend
+	@mkdir -p $(MEASURED)
+	@measure/cases/cases.py --measurements $(MEASURED)/cases.json
+	@$(REPORT) cases --measurements $(MEASURED)/cases.json
+
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
 .PHONY: test-faults
 test-faults: ## Kill, pause, cut off and garble the real programs in network namespaces (root)

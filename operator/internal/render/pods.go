@@ -199,6 +199,7 @@ func routerContainer(in Input) corev1.Container {
 	if OnKernel(in.Device) {
 		c.Resources = resources("50m", "64Mi", "")
 	}
+	c.ReadinessProbe, c.LivenessProbe = goesRound(5, 2), goesRound(15, 4)
 	if r := in.Service.Spec.Router.Resources; r != nil {
 		c.Resources = requirements(*r)
 	}
@@ -211,6 +212,16 @@ func routerContainer(in Input) corev1.Container {
 		grant(&c, fastPathCapabilities...)
 	}
 	return c
+}
+
+// goesRound asks the router's own loop, through its control socket, and needs nobody
+// else: a sidecar that is gone takes no router out. One that hangs leaves the addresses
+// of the service within seconds, and is started again within a minute or so.
+func goesRound(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/usr/bin/bobtail-router", "--alive=" + ctlPath}}},
+		PeriodSeconds: period, TimeoutSeconds: 5, FailureThreshold: failures, SuccessThreshold: 1,
+	}
 }
 
 // grant gives a container capabilities, which container runtimes give to root only.
