@@ -21,6 +21,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // monitored renders the chart with everything that is scraped, and its monitors.
@@ -166,7 +168,7 @@ func validatorOf(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *v
 func prometheusOperatorCRDs(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command(tool(t, "controller-gen"), "crd:allowDangerousTypes=true",
+	cmd := exec.Command(needs.Tool(t, "controller-gen"), "crd:allowDangerousTypes=true",
 		"paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1", "output:crd:dir="+dir)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {

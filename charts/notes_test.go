@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // notes are what helm prints after an installation.
 func notes(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(tool(t, "helm"), append([]string{"install", "rel", "bobtail", "--namespace", "ns", "--dry-run=client"}, args...)...)
+	cmd := exec.Command(needs.Tool(t, "helm"), append([]string{"install", "rel", "bobtail", "--namespace", "ns", "--dry-run=client"}, args...)...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG=/dev/null")
 	var errs bytes.Buffer

@@ -16,36 +16,16 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.out.yaml instead of comparing with it")
 
-// tool finds a program where hack/deps/install puts it, or in the PATH.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	cache := os.Getenv("BOBTAIL_CACHE")
-	if cache == "" {
-		home, _ := os.UserHomeDir()
-		cache = filepath.Join(home, ".cache", "bobtail")
-	}
-	found, _ := filepath.Glob(filepath.Join(cache, name+"-*", "bin", name))
-	if len(found) > 0 {
-		return found[len(found)-1]
-	}
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is missing: run hack/deps/install", name)
-	}
-	t.Skipf("%s is missing: run hack/deps/install", name)
-	return ""
-}
-
 // run renders a chart; the error is what helm printed.
 func run(t *testing.T, chart string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(tool(t, "helm"), append([]string{"template", "bobtail", chart, "--namespace", "bobtail-system"}, args...)...)
+	cmd := exec.Command(needs.Tool(t, "helm"), append([]string{"template", "bobtail", chart, "--namespace", "bobtail-system"}, args...)...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, errs bytes.Buffer

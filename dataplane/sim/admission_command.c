@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim admission`: one load step pattern through admission control, printed and as JSON.
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "admission_model.h"
 #include "commands.h"
 #include "option.h"
+#include "options.h"
 #include "router/policy.h"
 #include "router/words.h"
 
@@ -40,29 +40,6 @@ struct ask {
     const char *json;
 };
 
-static const struct option long_options[] = {
-    {"controller", required_argument, NULL, 'c'},
-    {"policy", required_argument, NULL, 'p'},
-    {"n", required_argument, NULL, 'n'},
-    {"workers", required_argument, NULL, 'k'},
-    {"distribution", required_argument, NULL, 'd'},
-    {"mean", required_argument, NULL, 'm'},
-    {"slo", required_argument, NULL, 'o'},
-    {"percentile", required_argument, NULL, 'q'},
-    {"rates", required_argument, NULL, 'r'},
-    {"mix", required_argument, NULL, 'x'},
-    {"seconds", required_argument, NULL, 't'},
-    {"settle", required_argument, NULL, 'e'},
-    {"window", required_argument, NULL, 'w'},
-    {"above", required_argument, NULL, 'a'},
-    {"pause", required_argument, NULL, 'P'},
-    {"pause-every", required_argument, NULL, 'E'},
-    {"seed", required_argument, NULL, 's'},
-    {"json", required_argument, NULL, 'j'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 static const char *controller_name(uint32_t i)
 {
     return i < BT_CONTROLLERS ? bt_controller_words[i] : "Off";
@@ -73,102 +50,32 @@ static const char *policy_name(uint32_t i)
     return bt_balancers[i].name;
 }
 
-static void take_controller(struct sim_admission_model *m, const char *name)
+static void read_controller(void *to, const char *option, const char *text)
 {
-    uint32_t i = sim_option_named("--controller", name, controller_name, BT_CONTROLLERS + 1);
+    struct sim_admission_model *m = to;
+    uint32_t i = sim_option_named(option, text, controller_name, BT_CONTROLLERS + 1);
     m->admission.mode = i == BT_CONTROLLERS ? BT_ADMISSION_OBSERVE : BT_ADMISSION_REJECT;
     m->admission.controller = i == BT_CONTROLLERS ? BT_CONTROL_TRACK : (enum bt_admission_controller)i;
 }
 
-static void take_mix(struct sim_admission_model *m, const char *text)
+static void read_mix(void *to, const char *option, const char *text)
 {
+    double *mix = to;
     double sum = 0;
-    memset(m->mix, 0, sizeof m->mix);
-    sim_option_list("--mix", text, 0, 1, m->mix, BT_ADMISSION_CLASSES);
+    memset(mix, 0, BT_ADMISSION_CLASSES * sizeof *mix);
+    sim_option_list(option, text, 0, 1, mix, BT_ADMISSION_CLASSES);
     for (unsigned c = 0; c < BT_ADMISSION_CLASSES; c++) {
-        sum += m->mix[c];
+        sum += mix[c];
     }
     if (fabs(sum - 1) > 1e-6) {
-        fprintf(stderr, "bobtail-sim: --mix must add up to 1; got %g\n", sum);
+        fprintf(stderr, "bobtail-sim: %s must add up to 1; got %g\n", option, sum);
         exit(2);
     }
 }
 
-static uint64_t seconds(const char *option, const char *text)
+static void read_percentile(void *to, const char *option, const char *text)
 {
-    return (uint64_t)(sim_option_number(option, text, 0, 3600) * 1e9);
-}
-
-static bool take_time(struct sim_admission_model *m, int c)
-{
-    switch (c) {
-    case 't':
-        m->step_ns = seconds("--seconds", optarg);
-        return true;
-    case 'e':
-        m->settle_ns = seconds("--settle", optarg);
-        return true;
-    case 'w':
-        m->window_ns = seconds("--window", optarg);
-        return true;
-    case 'P':
-        m->pause_ns = (uint64_t)(sim_option_number("--pause", optarg, 0, 1e6) * 1e6);
-        return true;
-    case 'E':
-        m->pause_every_ns = (uint64_t)(sim_option_number("--pause-every", optarg, 1e-3, 3600) * 1e9);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool take(struct ask *a, int c)
-{
-    struct sim_admission_model *m = &a->m;
-    switch (c) {
-    case 'c':
-        take_controller(m, optarg);
-        return true;
-    case 'p':
-        m->policy = sim_option_named("--policy", optarg, policy_name, BT_ROUTER_POLICIES);
-        return true;
-    case 'n':
-        m->depth = (uint32_t)sim_option_whole("--n", optarg, 1, 64);
-        return true;
-    case 'k':
-        m->workers = (uint32_t)sim_option_whole("--workers", optarg, 1, 1024);
-        return true;
-    case 'd':
-        m->service.kind =
-            (enum sim_dist_kind)sim_option_named("--distribution", optarg, sim_option_dist, SIM_DIST_ERLANG);
-        return true;
-    case 'm':
-        m->service.mean_ns = sim_option_number("--mean", optarg, 0.01, 1e7) * 1e3;
-        return true;
-    case 'o':
-        m->admission.slo_ns = (uint64_t)(sim_option_number("--slo", optarg, 1, 1e8) * 1e3);
-        return true;
-    case 'q':
-        m->admission.per_100k = (uint32_t)lround(sim_option_number("--percentile", optarg, 50, 99.99) * 1000);
-        return true;
-    case 'r':
-        m->steps = sim_option_list("--rates", optarg, 1, 1e9, m->rate, SIM_ADMISSION_STEPS_MAX);
-        return true;
-    case 'x':
-        take_mix(m, optarg);
-        return true;
-    case 'a':
-        a->above = sim_option_number("--above", optarg, 0, 1e9);
-        return true;
-    case 's':
-        m->seed = sim_option_whole("--seed", optarg, 1, 9e15);
-        return true;
-    case 'j':
-        a->json = optarg;
-        return true;
-    default:
-        return take_time(m, c);
-    }
+    *(uint32_t *)to = (uint32_t)lround(sim_option_number(option, text, 50, 99.99) * 1000);
 }
 
 static double p_over_slo(const struct sim_admission_model *m, const struct sim_admission_part *p)
@@ -246,21 +153,42 @@ static void print_all(const struct ask *a, const struct sim_admission_result *r,
            oscillation, (unsigned long long)r->decisions, (unsigned long long)r->requests);
 }
 
+/* -1: a is what the command line says; else the exit code. */
+static int read_command(struct ask *a, int argc, char **argv)
+{
+    struct sim_admission_model *m = &a->m;
+    const struct sim_option rows[] = {
+        {"controller", SIM_OPTION_OTHER, m, .read = read_controller},
+        {"policy", SIM_OPTION_NAME, &m->policy, .max = BT_ROUTER_POLICIES, .name_of = policy_name},
+        {"n", SIM_OPTION_U32, &m->depth, .least = 1, .most = 64},
+        {"workers", SIM_OPTION_U32, &m->workers, .least = 1, .most = 1024},
+        {"distribution", SIM_OPTION_NAME, &m->service.kind, .max = SIM_DIST_ERLANG, .name_of = sim_option_dist},
+        {"mean", SIM_OPTION_NUMBER, &m->service.mean_ns, .least = 0.01, .most = 1e7, .unit = 1e3},
+        {"slo", SIM_OPTION_TIME, &m->admission.slo_ns, .least = 1, .most = 1e8, .unit = 1e3},
+        {"percentile", SIM_OPTION_OTHER, &m->admission.per_100k, .read = read_percentile},
+        {"rates", SIM_OPTION_LIST, m->rate, .least = 1, .most = 1e9, .max = SIM_ADMISSION_STEPS_MAX,
+         .count = &m->steps},
+        {"mix", SIM_OPTION_OTHER, m->mix, .read = read_mix},
+        {"seconds", SIM_OPTION_TIME, &m->step_ns, .least = 0, .most = 3600, .unit = 1e9},
+        {"settle", SIM_OPTION_TIME, &m->settle_ns, .least = 0, .most = 3600, .unit = 1e9},
+        {"window", SIM_OPTION_TIME, &m->window_ns, .least = 0, .most = 3600, .unit = 1e9},
+        {"pause", SIM_OPTION_TIME, &m->pause_ns, .least = 0, .most = 1e6, .unit = 1e6},
+        {"pause-every", SIM_OPTION_TIME, &m->pause_every_ns, .least = 1e-3, .most = 3600, .unit = 1e9},
+        {"above", SIM_OPTION_NUMBER, &a->above, .least = 0, .most = 1e9},
+        {"seed", SIM_OPTION_U64, &m->seed, .least = 1, .most = 9e15},
+        SIM_TEXT("json", &a->json),
+    };
+    return sim_options_only(SIM_OPTIONS("admission", usage_text, rows), argc, argv);
+}
+
 int sim_command_admission(int argc, char **argv)
 {
     struct ask a = {.above = 0};
     sim_admission_defaults(&a.m);
     a.m.pause_every_ns = 2000000000u; // as the usage says
-    int c;
-    while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        if (!take(&a, c)) {
-            fputs(usage_text, c == 'h' ? stdout : stderr);
-            return c == 'h' ? 0 : 2;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: admission takes options only; got %s\n", argv[optind]);
-        return 2;
+    int code = read_command(&a, argc, argv);
+    if (code >= 0) {
+        return code;
     }
     a.m.pause_every_ns = a.m.pause_ns == 0 ? 0 : a.m.pause_every_ns;
     const char *why = sim_admission_refuse(&a.m);
@@ -277,7 +205,7 @@ int sim_command_admission(int argc, char **argv)
     sim_admission_merge(&a.m, r, a.above, all);
     double oscillation = sim_admission_oscillation(&a.m, r, a.above);
     print_all(&a, r, all, oscillation);
-    int code = a.json != NULL ? write_json(&a, r, all, oscillation) : 0;
+    code = a.json != NULL ? write_json(&a, r, all, oscillation) : 0;
     free(r);
     free(all);
     return code;

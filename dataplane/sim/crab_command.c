@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim crab`: p99 over load for every way CRAB may choose a server, beside the published order.
-#include <getopt.h>
 #include <stdio.h>
 
 #include "commands.h"
 #include "crab_model.h"
 #include "option.h"
+#include "options.h"
 #include "parallel.h"
 #include "report.h"
 
@@ -38,60 +38,14 @@ struct cell {
     bool ran;
 };
 
-static const struct option long_options[] = {
-    {"clients", required_argument, NULL, 'c'},
-    {"servers", required_argument, NULL, 'n'},
-    {"loads", required_argument, NULL, 'l'},
-    {"service", required_argument, NULL, 'v'},
-    {"report-every", required_argument, NULL, 'e'},
-    {"requests", required_argument, NULL, 'r'},
-    {"seed", required_argument, NULL, 's'},
-    {"jobs", required_argument, NULL, 'J'},
-    {"json", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 static const char *service_name(uint32_t i)
 {
     return i == 0 ? "fixed" : "exp";
 }
 
-static void take(struct ask *a, int c)
+static void read_service(void *to, const char *option, const char *text)
 {
-    switch (c) {
-    case 'c':
-        a->m.clients = (uint32_t)sim_option_whole("--clients", optarg, 1, SIM_CRAB_MOST);
-        break;
-    case 'n':
-        a->m.servers = (uint32_t)sim_option_whole("--servers", optarg, 1, SIM_CRAB_MOST);
-        break;
-    case 'l':
-        a->loads = sim_option_list("--loads", optarg, 0.001, 0.999, a->load, LOADS_MAX);
-        break;
-    case 'v':
-        a->m.exponential = sim_option_named("--service", optarg, service_name, 2) == 1;
-        break;
-    case 'e':
-        a->m.report_every = sim_option_number("--report-every", optarg, 0.001, 1e6);
-        break;
-    case 'r':
-        a->m.requests = sim_option_whole("--requests", optarg, 1000, 1e9);
-        break;
-    case 's':
-        a->m.seed = sim_option_whole("--seed", optarg, 1, 9e12);
-        break;
-    case 'J':
-        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
-        break;
-    case 'j':
-        a->json = optarg;
-        break;
-    case 'm':
-        a->measurements = optarg;
-        break;
-    }
+    *(bool *)to = sim_option_named(option, text, service_name, 2) == 1;
 }
 
 static void run_cell(const void *ctx, uint32_t i, void *result)
@@ -178,20 +132,18 @@ int sim_command_crab(int argc, char **argv)
                     .load = {0.5, 0.7, 0.8, 0.9, 0.95},
                     .loads = 5,
                     .jobs = 2};
-    optind = 1;
-    for (int c; (c = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(usage_text, stdout);
-            return 0;
-        }
-        if (c == '?') {
-            return 2;
-        }
-        take(&a, c);
-    }
-    if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: crab takes options only; got %s\n", argv[optind]);
-        return 2;
-    }
-    return command(&a);
+    const struct sim_option rows[] = {
+        {"clients", SIM_OPTION_U32, &a.m.clients, .least = 1, .most = SIM_CRAB_MOST},
+        {"servers", SIM_OPTION_U32, &a.m.servers, .least = 1, .most = SIM_CRAB_MOST},
+        {"loads", SIM_OPTION_LIST, a.load, .least = 0.001, .most = 0.999, .max = LOADS_MAX, .count = &a.loads},
+        {"service", SIM_OPTION_OTHER, &a.m.exponential, .read = read_service},
+        {"report-every", SIM_OPTION_NUMBER, &a.m.report_every, .least = 0.001, .most = 1e6},
+        {"requests", SIM_OPTION_U64, &a.m.requests, .least = 1000, .most = 1e9},
+        {"seed", SIM_OPTION_U64, &a.m.seed, .least = 1, .most = 9e12},
+        {"jobs", SIM_OPTION_U32, &a.jobs, .least = 1, .most = 64},
+        SIM_TEXT("json", &a.json),
+        SIM_TEXT("measurements", &a.measurements),
+    };
+    int code = sim_options_only(SIM_OPTIONS("crab", usage_text, rows), argc, argv);
+    return code >= 0 ? code : command(&a);
 }

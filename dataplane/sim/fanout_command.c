@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim hedge`: the policies over loads, and with --cells where hedging pays, where it hurts, what a gate does.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "commands.h"
 #include "fanout_cells.h"
 #include "option.h"
+#include "options.h"
 #include "parallel.h"
 #include "report.h"
 
@@ -46,91 +46,10 @@ struct row {
     struct sim_fanout_point point[SIM_FANOUT_POLICIES];
 };
 
-static const struct option long_options[] = {
-    {"shards", required_argument, NULL, 'n'},
-    {"replicas", required_argument, NULL, 'k'},
-    {"p", required_argument, NULL, 'p'},
-    {"d", required_argument, NULL, 'd'},
-    {"loads", required_argument, NULL, 'l'},
-    {"delay", required_argument, NULL, 'y'},
-    {"cleanup", required_argument, NULL, 'u'},
-    {"cells", no_argument, NULL, 'c'},
-    {"probabilities", required_argument, NULL, 'P'},
-    {"requests", required_argument, NULL, 'r'},
-    {"seed", required_argument, NULL, 's'},
-    {"jobs", required_argument, NULL, 'J'},
-    {"json", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-/* Options that are one number; false for any other. */
-static bool take_number(struct sim_fanout_model *m, int c)
-{
-    switch (c) {
-    case 'n':
-        m->shards = (uint32_t)sim_option_whole("--shards", optarg, 1, 1000);
-        return true;
-    case 'k':
-        m->replicas = (uint32_t)sim_option_whole("--replicas", optarg, 1, 16);
-        return true;
-    case 'p':
-        m->p = sim_option_number("--p", optarg, 0, 1);
-        return true;
-    case 'd':
-        m->d = sim_option_number("--d", optarg, 0, 10000);
-        return true;
-    case 'y':
-        m->delay = sim_option_number("--delay", optarg, 0, 10000);
-        return true;
-    case 's':
-        m->seed = sim_option_whole("--seed", optarg, 1, 9e12);
-        return true;
-    default:
-        return false;
-    }
-}
-
 static const char *cleanup_name(uint32_t i)
 {
     static const char *const names[SIM_FANOUT_CLEANUPS] = {"All", "Waiting", "None"};
     return names[i];
-}
-
-static bool take(struct ask *a, int c)
-{
-    switch (c) {
-    case 'u':
-        a->m.cleanup =
-            (enum sim_fanout_cleanup)sim_option_named("--cleanup", optarg, cleanup_name, SIM_FANOUT_CLEANUPS);
-        return true;
-    case 'l':
-        a->loads = sim_option_list("--loads", optarg, 0.001, 2, a->load, LOADS_MAX);
-        return true;
-    case 'r':
-        a->m.requests = (uint32_t)sim_option_whole("--requests", optarg, 1000, 1e7);
-        a->requests = true;
-        return true;
-    case 'c':
-        a->cells = true;
-        return true;
-    case 'P':
-        a->probabilities =
-            (uint32_t)sim_option_whole("--probabilities", optarg, 2, SIM_FANOUT_CELLS_MAX / SIM_FANOUT_LOADS);
-        return true;
-    case 'J':
-        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
-        return true;
-    case 'j':
-        a->json = optarg;
-        return true;
-    case 'm':
-        a->measurements = optarg;
-        return true;
-    default:
-        return take_number(&a->m, c);
-    }
 }
 
 /* Twins that made room, and how many of them were the right one: of all, by a hiccup together, later. */
@@ -334,19 +253,30 @@ int sim_command_hedge(int argc, char **argv)
                     .probabilities = SIM_FANOUT_PROBABILITIES,
                     .jobs = 2};
     sim_fanout_defaults(&a.m);
-    int c;
-    while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        if (!take(&a, c)) {
-            fputs(usage_text, c == 'h' ? stdout : stderr);
-            return c == 'h' ? 0 : 2;
-        }
+    struct sim_fanout_model *m = &a.m;
+    const double most_probabilities = SIM_FANOUT_CELLS_MAX / SIM_FANOUT_LOADS;
+    const struct sim_option rows[] = {
+        {"shards", SIM_OPTION_U32, &m->shards, .least = 1, .most = 1000},
+        {"replicas", SIM_OPTION_U32, &m->replicas, .least = 1, .most = 16},
+        {"p", SIM_OPTION_NUMBER, &m->p, .least = 0, .most = 1},
+        {"d", SIM_OPTION_NUMBER, &m->d, .least = 0, .most = 10000},
+        {"loads", SIM_OPTION_LIST, a.load, .least = 0.001, .most = 2, .max = LOADS_MAX, .count = &a.loads},
+        {"delay", SIM_OPTION_NUMBER, &m->delay, .least = 0, .most = 10000},
+        {"cleanup", SIM_OPTION_NAME, &m->cleanup, .max = SIM_FANOUT_CLEANUPS, .name_of = cleanup_name},
+        SIM_FLAG("cells", &a.cells),
+        {"probabilities", SIM_OPTION_U32, &a.probabilities, .least = 2, .most = most_probabilities},
+        {"requests", SIM_OPTION_U32, &m->requests, .least = 1000, .most = 1e7, .given = &a.requests},
+        {"seed", SIM_OPTION_U64, &m->seed, .least = 1, .most = 9e12},
+        {"jobs", SIM_OPTION_U32, &a.jobs, .least = 1, .most = 64},
+        SIM_TEXT("json", &a.json),
+        SIM_TEXT("measurements", &a.measurements),
+    };
+    int code = sim_options_only(SIM_OPTIONS("hedge", usage_text, rows), argc, argv);
+    if (code >= 0) {
+        return code;
     }
     if (a.cells && !a.requests) {
         a.m.requests = 15000;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: hedge takes options only; got %s\n", argv[optind]);
-        return 2;
     }
     const char *why = sim_fanout_refuse(&a.m);
     if (why != NULL) {

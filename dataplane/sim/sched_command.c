@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "option.h"
+#include "options.h"
 #include "parallel.h"
 #include "report.h"
 #include "sched_figures.h"
@@ -35,44 +36,6 @@ struct ask {
     bool planted;
     unsigned jobs;
 };
-
-static const struct option long_options[] = {
-    {"requests", required_argument, NULL, 'r'}, {"only", required_argument, NULL, 'o'},
-    {"planted", no_argument, NULL, 'p'},        {"seed", required_argument, NULL, 's'},
-    {"seeds", required_argument, NULL, 'n'},    {"first", required_argument, NULL, 'f'},
-    {"jobs", required_argument, NULL, 'j'},     {"measurements", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
-};
-
-static void take(struct ask *a, int c)
-{
-    switch (c) {
-    case 'r':
-        a->requests = sim_option_whole("--requests", optarg, 1000, 1e8);
-        break;
-    case 'o':
-        a->only = optarg;
-        break;
-    case 'p':
-        a->planted = true;
-        break;
-    case 's':
-        a->seed = sim_option_whole("--seed", optarg, 1, 9e12);
-        break;
-    case 'n':
-        a->seeds = sim_option_whole("--seeds", optarg, 1, 1e8);
-        break;
-    case 'f':
-        a->first = sim_option_whole("--first", optarg, 1, 9e12);
-        break;
-    case 'j':
-        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
-        break;
-    case 'm':
-        a->measurements = optarg;
-        break;
-    }
-}
 
 /* What is computed: the figures that were asked for, then the wrong servers of those. */
 struct item {
@@ -229,16 +192,19 @@ static int sweep(const struct ask *a)
 int sim_command_sched(int argc, char **argv)
 {
     struct ask a = {.requests = 1000000, .seed = 1, .first = 1, .seeds = 10000, .jobs = 2};
-    optind = 1;
-    for (int c; (c = getopt_long(argc, argv, "hj:", long_options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(usage_text, stdout);
-            return 0;
-        }
-        if (c == '?') {
-            return 2;
-        }
-        take(&a, c);
+    const struct sim_option rows[] = {
+        {"requests", SIM_OPTION_U64, &a.requests, .least = 1000, .most = 1e8},
+        SIM_TEXT("only", &a.only),
+        SIM_FLAG("planted", &a.planted),
+        {"seed", SIM_OPTION_U64, &a.seed, .least = 1, .most = 9e12},
+        {"seeds", SIM_OPTION_U64, &a.seeds, .least = 1, .most = 1e8},
+        {"first", SIM_OPTION_U64, &a.first, .least = 1, .most = 9e12},
+        {"jobs", SIM_OPTION_U32, &a.jobs, .least = 1, .most = 64},
+        SIM_TEXT("measurements", &a.measurements),
+    };
+    int code = sim_options_read(SIM_OPTIONS("sched", usage_text, rows), argc, argv);
+    if (code >= 0) {
+        return code;
     }
     if (optind + 1 == argc && strcmp(argv[optind], "figures") == 0) {
         return figures(&a);

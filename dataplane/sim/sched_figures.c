@@ -3,6 +3,7 @@
 // cost of a request. The costs are inputs, found again from the published efficiencies (3.2 us), not measured here.
 #include "sched_figures.h"
 
+#include "fc_figures.h"
 #include "policy_command.h"
 #include "sched/ladder.h"
 #include "sched_elastic.h"
@@ -196,6 +197,13 @@ const struct sim_sched_figure sim_sched_figures[] = {
     {"elastic_reaction_ticks", "count", 0, 3, "up to 3", reaction, 0, 0, 0, 0},
     {"ladder_steps_energy", "count", 22, 22, "22", energy, 0, 0, 0, 0},
     {"ladder_steps_consolidation", "count", 9, 9, "9", consolidation, 0, 0, 0, 0},
+    {"fc_paper_load_error", "ratio", 0, 1e-4, "loads 0.8128, 0.6847, 0.5720", sim_fc_paper_load_error, 0, 0, 0, 0},
+    {"fc_refined_wait_p99_us", "us", 50, 105, "objective 100", sim_fc_refined_wait, 0, 0, 0, 0},
+    {"fc_refined_load_share", "ratio", 0.97, 1.03, "1: the load that the model solves for", sim_fc_refined_load, 0, 0,
+     0, 0},
+    {"fc_two_replicas_p99_us", "us", 0, 160, "below 160", sim_fc_two_replicas, 0, 0, 0, 0},
+    {"fc_two_replicas_plain_p99_us", "us", 200, 300, "about 230", sim_fc_two_replicas_plain, 0, 0, 0, 0},
+    {"fc_two_replicas_shared_krps", "count", 950, 1050, "about 1,000", sim_fc_two_replicas_shared, 0, 0, 0, 0},
 };
 const uint32_t sim_sched_figures_n = sizeof sim_sched_figures / sizeof sim_sched_figures[0];
 
@@ -247,5 +255,8 @@ const struct sim_sched_planted sim_sched_planted[] = {
     {"a controller that decides once a second", "elastic_violation_share", decides_once_a_second},
     {"a controller that waits until it is late", "elastic_violation_share", waits_until_it_is_late},
     {"half of the cost of a request", "sched_efficiency_10us", half_the_cost},
+    {"a load that knows no dispersion", "fc_paper_load_error", sim_fc_blind_load_error},
+    {"the published load where waits are judged", "fc_refined_wait_p99_us", sim_fc_published_wait},
+    {"clients that do not listen", "fc_two_replicas_p99_us", sim_fc_two_replicas_plain},
 };
 const uint32_t sim_sched_planted_n = sizeof sim_sched_planted / sizeof sim_sched_planted[0];

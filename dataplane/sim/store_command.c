@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim store`: many seeds of a member's storage over disks that lose, tear, reorder, fill, fail and rot.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "commands.h"
 #include "option.h"
+#include "options.h"
 #include "parallel.h"
 #include "report.h"
 #include "store_model.h"
@@ -37,45 +37,6 @@ struct slot {
     char broken[40];
     bool ran;
 };
-
-static const struct option long_options[] = {
-    {"seeds", required_argument, NULL, 's'},
-    {"first", required_argument, NULL, 'f'},
-    {"jobs", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, 'm'},
-    {"every-kind", no_argument, NULL, 'e'},
-    {"stop", no_argument, NULL, 'S'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static void take(struct ask *a, int c)
-{
-    switch (c) {
-    case 's':
-        a->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, 1e7);
-        break;
-    case 'f':
-        a->first = sim_option_whole("--first", optarg, 1, 9e15);
-        break;
-    case 'j':
-        a->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
-        break;
-    case 'm':
-        a->measurements = optarg;
-        break;
-    case 'e':
-        a->every_kind = true;
-        break;
-    case 'S':
-        a->stop = true;
-        break;
-    case 'q':
-        a->quiet = true;
-        break;
-    }
-}
 
 static void one_seed(const void *ctx, uint32_t i, void *out)
 {
@@ -165,20 +126,15 @@ static int command(struct ask *a)
 int sim_command_store(int argc, char **argv)
 {
     struct ask a = {.seeds = 2000, .first = 1, .jobs = 2};
-    optind = 1;
-    for (int c; (c = getopt_long(argc, argv, "hj:", long_options, NULL)) != -1;) {
-        if (c == 'h') {
-            fputs(usage_text, stdout);
-            return 0;
-        }
-        if (c == '?') {
-            return 2;
-        }
-        take(&a, c);
-    }
-    if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: store takes options only; got %s\n", argv[optind]);
-        return 2;
-    }
-    return command(&a);
+    const struct sim_option rows[] = {
+        {"seeds", SIM_OPTION_U32, &a.seeds, .least = 1, .most = 1e7},
+        {"first", SIM_OPTION_U64, &a.first, .least = 1, .most = 9e15},
+        {"jobs", SIM_OPTION_U32, &a.jobs, .least = 1, .most = 64},
+        SIM_TEXT("measurements", &a.measurements),
+        SIM_FLAG("every-kind", &a.every_kind),
+        SIM_FLAG("stop", &a.stop),
+        SIM_FLAG("quiet", &a.quiet),
+    };
+    int code = sim_options_only(SIM_OPTIONS("store", usage_text, rows), argc, argv);
+    return code >= 0 ? code : command(&a);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `bobtail-sim switch`: what a switch's pipeline does under faults, a line an event.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "commands.h"
 #include "option.h"
+#include "options.h"
 #include "switch_story.h"
 
 static const char usage_text[] =
@@ -21,38 +21,20 @@ static const char usage_text[] =
 
 int sim_command_switch(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"events", required_argument, NULL, 'e'},
-        {"seed", required_argument, NULL, 's'},
-        {"out", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     uint64_t events = 100000, seed = 1;
     const char *path = NULL;
-    int c;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (c) {
-        case 'e':
-            events = sim_option_whole("--events", optarg, 1, 1e9);
-            break;
-        case 's':
-            seed = sim_option_whole("--seed", optarg, 1, 9e15);
-            break;
-        case 'o':
-            path = optarg;
-            break;
-        case 'h':
-            fputs(usage_text, stdout);
-            return 0;
-        default:
-            fputs("bobtail-sim: see bobtail-sim switch --help\n", stderr);
-            return 2;
-        }
+    const struct sim_option rows[] = {
+        {"events", SIM_OPTION_U64, &events, .least = 1, .most = 1e9},
+        {"seed", SIM_OPTION_U64, &seed, .least = 1, .most = 9e15},
+        SIM_TEXT("out", &path),
+    };
+    int code = sim_options_only(SIM_OPTIONS("switch", usage_text, rows), argc, argv);
+    if (code >= 0) {
+        return code;
     }
     FILE *out = path != NULL ? sim_option_open("--out", path) : stdout;
     uint64_t missing = sim_switch_story(seed, events, out);
-    int code = path != NULL ? sim_option_close("--out", path, out) : fflush(out) != 0 ? 2 : 0;
+    code = path != NULL ? sim_option_close("--out", path, out) : fflush(out) != 0 ? 2 : 0;
     if (missing > 0) {
         fprintf(stderr, "bobtail-sim: seed %llu: %llu workers without their credits at rest\n",
                 (unsigned long long)seed, (unsigned long long)missing);

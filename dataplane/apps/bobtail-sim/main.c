@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "option.h"
+#include "options.h"
 
 static const char usage_text[] =
     "usage: bobtail-sim COMMAND [FILE.yaml] [options]\n"
@@ -51,120 +51,6 @@ static const char usage_text[] =
     "  --help, --version\n"
     "\n"
     "exit code: 0 every invariant and bound held, 1 one did not, 2 usage or input error\n";
-
-enum {
-    O_SEED = 256,
-    O_REQUESTS,
-    O_WITHOUT,
-    O_ONLY_FAULTS,
-    O_EVERY_KIND,
-    O_JSON,
-    O_CSV,
-    O_SERIES,
-    O_HISTOGRAM,
-    O_PLOT,
-    O_MARKDOWN,
-    O_SEEDS,
-    O_FIRST,
-    O_STOP,
-    O_LONG,
-    O_ONLY,
-    O_MEASURE,
-    O_QUIET,
-    O_HELP,
-    O_VERSION
-};
-
-static const struct option long_options[] = {
-    {"seed", required_argument, NULL, O_SEED},
-    {"requests", required_argument, NULL, O_REQUESTS},
-    {"only-faults", required_argument, NULL, O_ONLY_FAULTS},
-    {"every-kind", no_argument, NULL, O_EVERY_KIND},
-    {"without", required_argument, NULL, O_WITHOUT},
-    {"json", required_argument, NULL, O_JSON},
-    {"csv", required_argument, NULL, O_CSV},
-    {"series", required_argument, NULL, O_SERIES},
-    {"histogram", required_argument, NULL, O_HISTOGRAM},
-    {"plot", required_argument, NULL, O_PLOT},
-    {"markdown", no_argument, NULL, O_MARKDOWN},
-    {"seeds", required_argument, NULL, O_SEEDS},
-    {"first", required_argument, NULL, O_FIRST},
-    {"stop", no_argument, NULL, O_STOP},
-    {"long", no_argument, NULL, O_LONG},
-    {"only", required_argument, NULL, O_ONLY},
-    {"jobs", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, O_MEASURE},
-    {"quiet", no_argument, NULL, O_QUIET},
-    {"help", no_argument, NULL, O_HELP},
-    {"version", no_argument, NULL, O_VERSION},
-    {NULL, 0, NULL, 0},
-};
-
-/* Options that are one text; false for any other. */
-static bool take_text(struct sim_options *o, int c)
-{
-    const struct {
-        int option;
-        const char **to;
-    } texts[] = {{O_WITHOUT, &o->without}, {O_ONLY_FAULTS, &o->only_faults}, {O_JSON, &o->json},
-                 {O_ONLY, &o->only},       {O_MEASURE, &o->measurements},    {O_CSV, &o->csv},
-                 {O_SERIES, &o->series},   {O_HISTOGRAM, &o->histogram},     {O_PLOT, &o->plot}};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i].option == c) {
-            *texts[i].to = optarg;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void take(struct sim_options *o, int c)
-{
-    if (take_text(o, c)) {
-        return;
-    }
-    switch (c) {
-    case O_SEED:
-        o->seed = sim_option_whole("--seed", optarg, 1, 9e15);
-        break;
-    case O_REQUESTS:
-        o->requests = sim_option_whole("--requests", optarg, 1, 1e8);
-        break;
-    case O_SEEDS:
-        o->seeds = (uint32_t)sim_option_whole("--seeds", optarg, 1, 1e8);
-        break;
-    case O_FIRST:
-        o->first = sim_option_whole("--first", optarg, 1, 9e15);
-        break;
-    case O_EVERY_KIND:
-        o->every_kind = true;
-        break;
-    case O_STOP:
-        o->stop = true;
-        break;
-    case O_LONG:
-        o->long_run = true;
-        break;
-    case O_MARKDOWN:
-        o->markdown = true;
-        break;
-    case O_QUIET:
-        o->quiet = true;
-        break;
-    case 'j':
-        o->jobs = (unsigned)sim_option_whole("--jobs", optarg, 1, 64);
-        break;
-    case O_HELP:
-        fputs(usage_text, stdout);
-        exit(0);
-    case O_VERSION:
-        puts("bobtail-sim " BOBTAIL_VERSION);
-        exit(0);
-    default:
-        fputs("bobtail-sim: see bobtail-sim --help\n", stderr);
-        exit(2);
-    }
-}
 
 static const struct command {
     const char *name;
@@ -220,17 +106,44 @@ static int take_files(struct sim_options *o, const struct command *cmd, char **f
     return o->files > 0 || cmd->files_max == 0 ? 0 : -1;
 }
 
+/* -1: o is what the command line says; else the exit code. */
+static int read_options(struct sim_options *o, int argc, char **argv)
+{
+    const struct sim_option rows[] = {
+        {"seed", SIM_OPTION_U64, &o->seed, .least = 1, .most = 9e15},
+        {"requests", SIM_OPTION_U64, &o->requests, .least = 1, .most = 1e8},
+        SIM_TEXT("only-faults", &o->only_faults),
+        SIM_FLAG("every-kind", &o->every_kind),
+        SIM_TEXT("without", &o->without),
+        SIM_TEXT("json", &o->json),
+        SIM_TEXT("csv", &o->csv),
+        SIM_TEXT("series", &o->series),
+        SIM_TEXT("histogram", &o->histogram),
+        SIM_TEXT("plot", &o->plot),
+        SIM_FLAG("markdown", &o->markdown),
+        {"seeds", SIM_OPTION_U32, &o->seeds, .least = 1, .most = 1e8},
+        {"first", SIM_OPTION_U64, &o->first, .least = 1, .most = 9e15},
+        SIM_FLAG("stop", &o->stop),
+        SIM_FLAG("long", &o->long_run),
+        SIM_TEXT("only", &o->only),
+        {"jobs", SIM_OPTION_U32, &o->jobs, .least = 1, .most = 64},
+        SIM_TEXT("measurements", &o->measurements),
+        SIM_FLAG("quiet", &o->quiet),
+    };
+    return sim_options_read(SIM_OPTIONS("", usage_text, rows), argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     struct sim_options o = {.seeds = 2000, .first = 1, .jobs = 2};
-    int c;
     for (size_t i = 0; argc > 1 && i < sizeof models / sizeof models[0]; i++) {
         if (strcmp(argv[1], models[i].name) == 0) {
             return models[i].run(argc - 1, argv + 1);
         }
     }
-    while ((c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1) {
-        take(&o, c);
+    int code = read_options(&o, argc, argv);
+    if (code >= 0) {
+        return code;
     }
     const char *name = optind < argc ? argv[optind] : "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

@@ -12,6 +12,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/share"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
@@ -114,7 +115,7 @@ func TestWithoutLoads(t *testing.T) {
 
 // The policies by load are those whose programs look at loads.
 func TestByLoad(t *testing.T) {
-	for i, name := range crabplan.Policies {
+	for i, name := range crabwords.Policies {
 		p := redirect.Policy(i)
 		if got := (crabplan.VIP{Policy: name}).ByLoad(); got != (p == redirect.PowerOfTwo || p == redirect.Least) {
 			t.Errorf("%s: %v", name, got)

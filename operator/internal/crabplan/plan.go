@@ -63,7 +63,7 @@ type VIP struct {
 	Service types.NamespacedName
 	// Revision changes with the Service, not with its pods; agents acknowledge it.
 	Revision string
-	// Policy is one of Policies.
+	// Policy is one of crabwords.Policies.
 	Policy string
 	// Backends are all servers, by address. They listen on Port.
 	Backends []Backend

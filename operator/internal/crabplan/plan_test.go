@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
 	"github.com/bobtail-dev/bobtail/operator/internal/redirect"
 )
 
@@ -459,7 +460,7 @@ func TestLocalKeepsClientsAddresses(t *testing.T) {
 
 // The loader knows the same policies and bounds.
 func TestLoaderAgrees(t *testing.T) {
-	for i, name := range Policies {
+	for i, name := range crabwords.Policies {
 		var p redirect.Policy
 		if err := p.UnmarshalText([]byte(name)); err != nil || int(p) != i {
 			t.Errorf("%s is %d, %v", name, p, err)

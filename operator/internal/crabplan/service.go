@@ -17,11 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
 )
-
-// Policies are the values of the annotation bobtail.dev/policy; the first one is
-// the default.
-var Policies = []string{"RoundRobin", "RoundRobinPerCPU", "Random", "Hash", "PowerOfTwo", "Least"}
 
 const (
 	redirectEnabled = "enabled"
@@ -46,7 +43,7 @@ type options struct {
 }
 
 func readOptions(s *corev1.Service) (options, []Refusal) {
-	o := options{policy: Policies[0], weights: map[string]uint16{}}
+	o := options{policy: crabwords.Policies[0], weights: map[string]uint16{}}
 	var refused []Refusal
 	bad := func(name, what string) {
 		refused = append(refused, refuse(s, v1alpha1.ReasonInvalidAnnotation, fmt.Sprintf("annotation %s: %s", name, what)))
@@ -55,8 +52,8 @@ func readOptions(s *corev1.Service) (options, []Refusal) {
 		bad(v1alpha1.AnnotationRedirect, fmt.Sprintf("%q must be %q, or the annotation removed", v, redirectEnabled))
 	}
 	if v, there := s.Annotations[v1alpha1.AnnotationPolicy]; there {
-		if o.policy = v; !slices.Contains(Policies, v) {
-			bad(v1alpha1.AnnotationPolicy, fmt.Sprintf("%q is none of %s", v, strings.Join(Policies, ", ")))
+		if o.policy = v; !slices.Contains(crabwords.Policies, v) {
+			bad(v1alpha1.AnnotationPolicy, fmt.Sprintf("%q is none of %s", v, strings.Join(crabwords.Policies, ", ")))
 		}
 	}
 	for _, pair := range strings.Split(s.Annotations[v1alpha1.AnnotationNodeWeights], ",") {

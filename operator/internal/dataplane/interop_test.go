@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,20 +18,13 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
-// cRouter starts bobtail-router from $BOBTAIL_BUILD, else from build/dataplane,
-// and returns its control socket.
+// cRouter starts bobtail-router and returns its control socket.
 func cRouter(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("BOBTAIL_BUILD")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "build", "dataplane")
-	}
-	program := filepath.Join(dir, "apps", "bobtail-router", "bobtail-router")
-	if _, err := os.Stat(program); err != nil {
-		t.Skipf("bobtail-router is not built (run `make build`, or point BOBTAIL_BUILD to a dataplane build): %v", err)
-	}
+	program := needs.CProgram(t, "bobtail-router")
 	socket := filepath.Join(t.TempDir(), "ctl.sock")
 	cmd := exec.Command(program, "--address=127.0.0.1", fmt.Sprintf("--request-port=%d", freePort(t)),
 		fmt.Sprintf("--feedback-port=%d", freePort(t)), "--ctl="+socket)

@@ -9,15 +9,15 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // where the operator's gate says that copies pay, they do no harm: with
 // other draws, and to a service whose times are neither of the two that it asks
 // about. The simulator's grid (laedge_auto_harm_cells) is about its own gate.
 func TestR254NoHarmWhereItPays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	t.Parallel()
 	const harm = 1.05 // of the percentile without copies
 	var pays, harmed, cells int

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // rows of a table that measure/sim/hedge-vectors made, by the names of its columns.
@@ -151,9 +153,7 @@ func TestR254NoHarmedCellIsChosen(t *testing.T) {
 
 // the same of packets, with the delay that is assumed of CANCELs.
 func TestR254NoHarmOnRealPackets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	t.Parallel()
 	off := map[string]map[string]string{}
 	plain := map[string]Outcome{}

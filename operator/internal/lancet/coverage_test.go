@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // L-43, L-44, L-49: the whole method, not only its formula, holds the truth in 95
@@ -17,9 +19,7 @@ import (
 // loads where samples are far from independent; LANCET_MEASUREMENTS names the file
 // its figures go to (make lancet-coverage).
 func TestCoverage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	experiments, models := 6, lightModels
 	if text, ok := os.LookupEnv("LANCET_EXPERIMENTS"); ok {
 		n, err := strconv.Atoi(text)

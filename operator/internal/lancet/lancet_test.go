@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // one runs an experiment and returns its result.
@@ -72,9 +74,7 @@ func TestLoadNotReached(t *testing.T) {
 
 // L-25: above saturation the queue only grows.
 func TestOverloadIsNotStationary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	e := heavyModels[0].experiment()
 	e.Load = 1.2 / unit
 	e.Tries = 2

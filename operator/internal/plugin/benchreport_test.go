@@ -4,9 +4,7 @@ package plugin
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
@@ -62,17 +61,7 @@ func TestBenchWritesDurationsThatTheLoadReads(t *testing.T) {
 
 // K-24: the load itself, where it is built, reads what bench writes.
 func TestTheLoadReadsThem(t *testing.T) {
-	dir := os.Getenv("BOBTAIL_BUILD")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "build", "dataplane")
-	}
-	program := filepath.Join(dir, "apps", "bobtail-load", "bobtail-load")
-	if _, err := os.Stat(program); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%v: run hack/dataplane build release", err)
-		}
-		t.Skipf("%v: run hack/dataplane build release", err)
-	}
+	program := needs.CProgram(t, "bobtail-load")
 	for _, text := range durations {
 		d, err := time.ParseDuration(text)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
 )
@@ -75,20 +76,8 @@ func TestPlanShowsTheSimulatorsAnswer(t *testing.T) {
 
 // The answers above are those of the real simulator, where there is a build.
 func TestTheSimulatorStillSaysSo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the simulator's answers one by one are left to a whole run")
-	}
-	build := os.Getenv("BOBTAIL_BUILD")
-	if build == "" {
-		build = "../../../build/dataplane"
-	}
-	program, err := filepath.Abs(filepath.Join(build, "apps/bobtail-sim/bobtail-sim"))
-	if err == nil {
-		_, err = os.Stat(program)
-	}
-	if err != nil {
-		t.Skipf("bobtail-sim is not built (run `make build`, or point BOBTAIL_BUILD to a dataplane build): %v", err)
-	}
+	needs.Time(t, "the simulator's answers one by one")
+	program := needs.CProgram(t, "bobtail-sim")
 	for name, args := range plannedExamples {
 		c, _ := aCluster(t, false)
 		out, _, err := execute(t, c, append(args, "--simulator="+program)...)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // The distributions of the published figures, mean 1 ms.
@@ -113,9 +114,7 @@ func TestMoments(t *testing.T) {
 // The interval holds the truth in about 95 of 100 samples when the model is
 // exact (M/M/16), and narrows with the sample.
 func TestCapacityInterval(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	const rounds = 100
 	truth := 0.0
 	for low, high := 0.0, 1.0; high-low > 1e-6; {

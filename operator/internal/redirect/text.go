@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
 )
 
 // Names in configuration and status, by value.
 var (
-	policyNames    = []string{"RoundRobin", "RoundRobinPerCPU", "Random", "Hash", "PowerOfTwo", "Least"}
+	policyNames    = crabwords.Policies
 	stateNames     = []string{"Down", "UpPlain", "UpCRAB", "Draining"}
 	placementNames = []string{"Uplink", "Pod", "PodAlone"}
 	roleNames      = []string{"Client", "Balance", "StackFallback", "TrustedTier", "Tunnel", "KeepClient"}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
 )
 
 // TCPPortName is the name of the one port, in the Service and in its pods.
@@ -33,7 +34,8 @@ func tcpObjects(in Input) []Object {
 
 // crabPolicies are CRAB's names of the policies.
 var crabPolicies = map[v1alpha1.TCPPolicy]string{
-	v1alpha1.TCPRoundRobin: "RoundRobin", v1alpha1.TCPRandom: "Random", v1alpha1.TCPPowerOfTwo: "PowerOfTwo", v1alpha1.TCPJSQ: "Least",
+	v1alpha1.TCPRoundRobin: crabwords.RoundRobin, v1alpha1.TCPRandom: crabwords.Random,
+	v1alpha1.TCPPowerOfTwo: crabwords.PowerOfTwo, v1alpha1.TCPJSQ: crabwords.Least,
 }
 
 // TCPService is the Service of CRAB's class. It takes no node ports: what does not

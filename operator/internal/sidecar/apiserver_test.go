@@ -8,7 +8,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -22,38 +21,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// assets finds the API server's binaries; without them the test is skipped,
-// but not where CI says that they are there.
-func assets(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		cache := os.Getenv("BOBTAIL_CACHE")
-		if home, err := os.UserHomeDir(); cache == "" && err == nil {
-			cache = filepath.Join(home, ".cache", "bobtail")
-		}
-		found, _ := filepath.Glob(filepath.Join(cache, "envtest-*"))
-		if len(found) > 0 {
-			dir = found[len(found)-1]
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "kube-apiserver")); err != nil {
-		missing := "no kube-apiserver: run `hack/deps/install --only=api`, or set KUBEBUILDER_ASSETS"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-	return dir
-}
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
+)
 
 // Against a real API server and its RBAC: get and watch of the one name are
 // enough, and nothing else is granted.
 func TestRoleOfOneNameSuffices(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: assets(t)}
+	env := &envtest.Environment{BinaryAssetsDirectory: needs.APIServer(t)}
 	rest, err := env.Start()
 	if err != nil {
 		t.Fatal(err)

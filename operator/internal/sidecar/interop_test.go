@@ -7,20 +7,20 @@ package sidecar
 import (
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // The sidecar in front of the real router: configured at start, again after
 // the router was killed, and scraped.
 func TestSidecarConfiguresTheCRouter(t *testing.T) {
-	program, request, feedback := cProgram(t, "bobtail-router"), freePort(t), freePort(t)
+	program, request, feedback := needs.CProgram(t, "bobtail-router"), freePort(t), freePort(t)
 	socket := filepath.Join(t.TempDir(), "ctl.sock")
 	router := func() (kill func()) {
 		cmd := exec.Command(program, "--address=127.0.0.1", fmt.Sprintf("--request-port=%d", request),
@@ -64,20 +64,6 @@ func TestSidecarConfiguresTheCRouter(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-}
-
-// cProgram finds a program in $BOBTAIL_BUILD, else in build/dataplane.
-func cProgram(t *testing.T, name string) string {
-	t.Helper()
-	dir := os.Getenv("BOBTAIL_BUILD")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "build", "dataplane")
-	}
-	path := filepath.Join(dir, "apps", name, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not built (run `make build`, or point BOBTAIL_BUILD to a dataplane build): %v", name, err)
-	}
-	return path
 }
 
 func freePort(t *testing.T) int {

@@ -21,13 +21,14 @@ import (
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/spans"
 	"github.com/bobtail-dev/bobtail/clients/go/spans/otlptest"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // background runs a C program until the test ends.
 func background(t *testing.T, name string, args ...string) {
 	t.Helper()
-	cmd := exec.Command(cProgram(t, name), args...)
+	cmd := exec.Command(needs.CProgram(t, name), args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
@@ -94,7 +95,7 @@ func TestPrinterColumns(t *testing.T) {
 }
 
 func TestNamesForKubectl(t *testing.T) {
-	need(t)
+	needs.APIServer(t)
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)

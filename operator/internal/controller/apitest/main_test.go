@@ -4,9 +4,9 @@ package apitest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,17 +18,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
 )
 
 // The API server of this package's tests; nil when its binaries are missing.
 var (
-	config  *rest.Config
-	direct  client.Client
-	missing string
+	config *rest.Config
+	direct client.Client
 )
 
+// These tests mostly wait for controllers that ask once a second: many at a time, however few the processors.
+const atATime = "16"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", atATime)
+	}
 	os.Exit(func() int {
 		env, err := start()
 		if err != nil {
@@ -48,20 +57,15 @@ func TestMain(m *testing.M) {
 }
 
 func start() (*envtest.Environment, error) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = defaultAssets()
-	}
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		missing = "no kube-apiserver in " + assets + ": run `hack/deps/install --only=api`, or set KUBEBUILDER_ASSETS"
-		return nil, nil
+	assets, err := needs.APIServerFolder()
+	if err != nil {
+		return nil, nil // each test says so
 	}
 	ctrl.SetLogger(logr.Discard())
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{"../../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: assets,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00:10::/112") // Services may be dual-stack
-	var err error
 	if config, err = env.Start(); err != nil {
 		_ = env.Stop() // what runs would outlive the test
 		return nil, fmt.Errorf("start the API server: %w", err)
@@ -74,37 +78,10 @@ func start() (*envtest.Environment, error) {
 	return env, err
 }
 
-// defaultAssets is where hack/deps/install puts them.
-func defaultAssets() string {
-	cache := os.Getenv("BOBTAIL_CACHE")
-	if cache == "" {
-		home, _ := os.UserHomeDir()
-		cache = filepath.Join(home, ".cache", "bobtail")
-	}
-	found, _ := filepath.Glob(filepath.Join(cache, "envtest-*"))
-	if len(found) == 0 {
-		return filepath.Join(cache, "envtest")
-	}
-	return found[len(found)-1]
-}
-
-// need skips a test where there is no API server. CI has one: there, a missing
-// one is a failure.
-func need(t *testing.T) {
-	t.Helper()
-	if missing == "" {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-}
-
 // namespace makes a namespace of the test's own.
 func namespace(t *testing.T) string {
 	t.Helper()
-	need(t)
+	needs.APIServer(t)
 	prefix := strings.Trim(strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 )
@@ -44,7 +45,7 @@ func stopOperator() {
 // allow and nobody more: a right that is missing fails these tests.
 func operator(t *testing.T) {
 	t.Helper()
-	need(t)
+	needs.APIServer(t)
 	operatorOnce.Do(func() {
 		restricted := rest.CopyConfig(config)
 		restricted.Impersonate = rest.ImpersonationConfig{UserName: "bobtail-operator", Groups: []string{"system:authenticated"}}

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
@@ -86,7 +87,7 @@ var switchAdmission = []admission{
 
 // A switch cannot become another one; the way to it, and what it does, can change.
 func TestAdmissionOfSwitchChanges(t *testing.T) {
-	need(t)
+	needs.APIServer(t)
 	o := parse(t, baseSwitch)
 	o.SetName("changing")
 	if err := direct.Create(context.Background(), o); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
@@ -72,9 +73,7 @@ func judged(t *testing.T, parts []*ll7.Histogram, seconds int) string {
 // often than one of twenty; nor do those of an agent that has just begun, of two parts
 // and more. Where they are five times as many, a window of ten seconds shows it.
 func TestLumpsMakeNoMiss(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 5))
 	for seconds := 5; seconds <= 20; seconds++ {

@@ -5,24 +5,20 @@ package command
 import (
 	"io"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/spans/otlptest"
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // The real agent, started by the program, over TCP against an echo. What a loaded
 // machine makes of the arrivals is not asked: conclusive or not, nothing may fail.
 func TestRealAgent(t *testing.T) {
-	program := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
-	if !executable(program) {
-		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", program)
-	}
+	program := needs.CProgram(t, "bobtail-load")
 	target := echo(t)
 	path := file(t, "measurement: {samples: 200, rounds: 2, widthMicroseconds: 1e6, percentile: 90}\nrequests: {requestBytes: \"uni:8:64\"}\n")
 	code, out, problems := withAgent(t, path, "--target="+target, "--rate=1000", program)
@@ -56,13 +52,8 @@ func TestRealAgent(t *testing.T) {
 // The load changes on time, whatever is still under way: answers take longer than
 // the phases, and the service sees each load as long as was asked.
 func TestRealAgentKeepsTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures the machine: left to a whole run")
-	}
-	agent := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
-	if !executable(agent) {
-		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
-	}
+	needs.Time(t, "measures the machine")
+	agent := needs.CProgram(t, "bobtail-load")
 	const held = 1500 * time.Millisecond
 	target, arrived := slowEcho(t, held)
 	path := file(t, "load: {steps: [{requestsPerSecond: 200, seconds: 1}, {requestsPerSecond: 800, seconds: 0.5}, {requestsPerSecond: 200, seconds: 1}]}\n"+
@@ -99,10 +90,7 @@ func TestRealAgentKeepsTime(t *testing.T) {
 
 // L-1, L-2: one real agent measures, two make the load; the service saw all of it.
 func TestRealAgentsOfTwoKinds(t *testing.T) {
-	agent := filepath.Join(os.Getenv("BOBTAIL_BUILD"), "apps/bobtail-load/bobtail-load")
-	if !executable(agent) {
-		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
-	}
+	agent := needs.CProgram(t, "bobtail-load")
 	path := file(t, "measurement: {samples: 200, rounds: 1, widthMicroseconds: 1e6, percentile: 90, samplingRate: 0.1}\nrequests: {requestBytes: \"fixed:64\"}\n")
 	code, out, problems := program(path, "--target="+echo(t), "--rate=1000", "--protocol=echo", "--output=json", "--agent-program="+agent,
 		"--local=3", "--latency-agents=1", "--polling=wait")
@@ -124,11 +112,7 @@ func TestRealAgentsOfTwoKinds(t *testing.T) {
 
 // the real agent measures the real server; a share of the samples has spans.
 func TestRealAgentTraces(t *testing.T) {
-	build := os.Getenv("BOBTAIL_BUILD")
-	agent, server := filepath.Join(build, "apps/bobtail-load/bobtail-load"), filepath.Join(build, "apps/bobtail-serve/bobtail-serve")
-	if !executable(agent) || !executable(server) {
-		t.Skipf("%s is not there: run hack/dataplane build release and set BOBTAIL_BUILD", agent)
-	}
+	agent, server := needs.CProgram(t, "bobtail-load"), needs.CProgram(t, "bobtail-serve")
 	free, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

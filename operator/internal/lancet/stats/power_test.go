@@ -5,6 +5,8 @@ package stats
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // senders that are not Poisson, of mean gap 1; how far is what they leave undone.
@@ -52,9 +54,7 @@ func found(sender func(*rand.Rand, float64) float64, far float64, gaps, trials i
 
 // L-44: 500 gaps tell a sender that bends the latency from one that does not.
 func TestPowerOfTheTestOfArrivals(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	const trials = 400
 	for _, c := range []struct {
 		sender   string

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // L-49.
@@ -37,9 +39,7 @@ func TestSlowRunsByHand(t *testing.T) {
 
 // L-49: the test keeps its level, and sees clusters in the tail that the ranks hide.
 func TestSlowRunsLevelAndPower(t *testing.T) {
-	if testing.Short() {
-		t.Skip("statistics of many draws are left to a whole run")
-	}
+	needs.Draws(t)
 	const seed, rounds, n, p = 7, 400, 10_000, 0.99
 	random := rand.New(rand.NewPCG(seed, seed))
 	rejected, byRuns, byRanks := 0, 0, 0
