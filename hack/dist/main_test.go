@@ -16,33 +16,14 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-)
 
-// helm is the program, where hack/deps/install puts it or in the PATH.
-func helm(t *testing.T) string {
-	t.Helper()
-	cache := os.Getenv("BOBTAIL_CACHE")
-	if cache == "" {
-		home, _ := os.UserHomeDir()
-		cache = filepath.Join(home, ".cache", "bobtail")
-	}
-	if found, _ := filepath.Glob(filepath.Join(cache, "helm-*", "bin", "helm")); len(found) > 0 {
-		return found[len(found)-1]
-	}
-	if path, err := exec.LookPath("helm"); err == nil {
-		return path
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("helm is missing: run hack/deps/install")
-	}
-	t.Skip("helm is missing: run hack/deps/install")
-	return ""
-}
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
+)
 
 // made is a release of this tree, of this machine's platform alone.
 func made(t *testing.T) (dir, program string) {
 	t.Helper()
-	program = helm(t)
+	program = needs.Tool(t, "helm")
 	t.Chdir("../..")
 	home := t.TempDir()
 	for _, v := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
@@ -164,13 +145,7 @@ func pluginRuns(t *testing.T, dir string) {
 // applied is `kubectl apply -f install.yaml` against a real API server, twice.
 func applied(t *testing.T, dir string) {
 	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("KUBEBUILDER_ASSETS has no kube-apiserver")
-		}
-		t.Skip("KUBEBUILDER_ASSETS has no kube-apiserver: the part with an API server is left out")
-	}
+	assets := needs.APIServer(t)
 	env := &envtest.Environment{BinaryAssetsDirectory: assets}
 	if _, err := env.Start(); err != nil {
 		t.Fatal(err)

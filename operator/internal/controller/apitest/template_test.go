@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 // of is a service with a template of the server.
@@ -163,7 +165,7 @@ const annotationLimit = 262144
 // Client-side apply writes the whole object into an annotation. The API server takes
 // each CRD with it, and none is near the limit.
 func TestCRDsCanBeAppliedFromTheClient(t *testing.T) {
-	need(t)
+	needs.APIServer(t)
 	files, err := filepath.Glob("../../../../crds/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
