@@ -60,12 +60,15 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
 push: images ## Push the images: make push REGISTRY=registry.example.com
 	@images/push $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY=host[:port][/path]))
+
+dist: ## What a release is made of, into build/dist: chart, OCI layout, install.yaml, plugin for krew, digests: make dist REGISTRY=registry.example.com
+	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL))
 
 demo: ## The main job: real cluster, RpcService, load, overload, recovery, measured SLO
 	@e2e/run demo
@@ -187,6 +190,12 @@ sim-replica sim-replica-short:
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
 	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
+.PHONY: cases
+cases: ## Cases from the field that lack a test which cites them and was seen to fail without its mend
+	@mkdir -p $(MEASURED)
+	@measure/cases/cases.py --measurements $(MEASURED)/cases.json
+	@$(REPORT) cases --measurements $(MEASURED)/cases.json
 
 # What the sanitizers see is worth a full pass; VARIANTS, THEMES, FAULT_SEED and REPEAT narrow or widen it.
 .PHONY: test-faults

@@ -117,7 +117,7 @@ func documents[T any](t *testing.T, rendered, kind string) []T {
 
 // CRDs are upgraded with the chart and kept when it goes.
 func TestCRDs(t *testing.T) {
-	for chart, want := range map[string]int{"bobtail": 5, "baseline/bobtail-0.1.0.tgz": 2} {
+	for chart, want := range map[string]int{"bobtail": 6, "baseline/bobtail-0.1.0.tgz": 2} {
 		crds := documents[apiextensionsv1.CustomResourceDefinition](t, template(t, chart), "CustomResourceDefinition")
 		if len(crds) != want {
 			t.Fatalf("%s: %d CRDs", chart, len(crds))

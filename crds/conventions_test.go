@@ -41,12 +41,21 @@ func (l *linter) walk(path, name string, s apiextensions.JSONSchemaProps) {
 	if s.Type == "array" {
 		l.list(path, s)
 	}
+	if embedded(s) {
+		return
+	}
 	for child, schema := range s.Properties {
 		if !camel.MatchString(child) {
 			l.find(path+"."+child, "must be camelCase")
 		}
 		l.walk(path+"."+child, child, schema)
 	}
+}
+
+// embedded says that a schema is a pod's spec: its fields are Kubernetes' own.
+func embedded(s apiextensions.JSONSchemaProps) bool {
+	_, pod := s.Properties["initContainers"]
+	return pod
 }
 
 func (l *linter) scalar(path, name string, s apiextensions.JSONSchemaProps) {

@@ -79,8 +79,8 @@ func writeKind(w io.Writer, crd apiextensions.CustomResourceDefinition) {
 
 // writeFields prints a row a field, depth first, with the rules of objects.
 func writeFields(w io.Writer, path string, s apiextensions.JSONSchemaProps) {
-	if strings.HasSuffix(path, ".conditions") {
-		return
+	if _, embedded := s.Properties["initContainers"]; embedded || strings.HasSuffix(path, ".conditions") {
+		return // Kubernetes describes its own
 	}
 	names := make([]string, 0, len(s.Properties))
 	for name := range s.Properties {

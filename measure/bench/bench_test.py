@@ -378,7 +378,7 @@ class Forward(unittest.TestCase):
 
 class Echo(unittest.TestCase):
     def test_default_timers_stand_beside_the_judged_ratio_and_idleness_does_not_disturb_them(self):
-        one = {"bobtail": 400.0, "bobtail-default": 60.0, "udp": 200.0, "udp-segments": 500.0, "grpc": 20.0}
+        one = {"bobtail": 400.0, "bobtail-default": 60.0, "udp": 200.0, "udp-segments": 500.0, "grpc": 20.0, "grpc-over-r2p2": 50.0}
         rounds = [{v: {"rps": rps, "per_cpu": 400.0 if "bobtail" in v else rps} for v, rps in one.items()}] * 2
         rows = {r["name"]: r["value"] for r in echo.rows({"rounds": rounds})}
         self.assertAlmostEqual(rows["echo_rps_ratio_vs_udp"], 2)

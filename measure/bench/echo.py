@@ -16,23 +16,27 @@ import pairs
 import stats
 
 WINDOW = 32
-PORT = {"bobtail": 18300, "bobtail-default": 18304, "udp": 18301, "udp-segments": 18303, "grpc": 18302}
+PORT = {"bobtail": 18300, "bobtail-default": 18304, "udp": 18301, "udp-segments": 18303, "grpc": 18302, "grpc-over-r2p2": 18305}
 SHARE = 0.93  # of the processor's time that the pair must have had
-GRPC = machine.ROOT / "build" / "bin" / "grpc-echo"
+GO = {"grpc": machine.ROOT / "e2e" / "bench" / "grpc-echo", "grpc-over-r2p2": machine.ROOT / "clients" / "go" / "r2p2grpc" / "internal" / "echo"}
 
 
-def build_grpc():
-    """The gRPC pair is a Go module of its own, built when it is wanted."""
-    source = machine.ROOT / "e2e" / "bench" / "grpc-echo"
-    GRPC.parent.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run(["go", "build", "-trimpath", "-o", GRPC, "."], cwd=source, capture_output=True, text=True,
-                           env={**os.environ, "CGO_ENABLED": "0"})
-    if built.returncode:
-        raise machine.Failed(f"go build in {source}: {built.stderr.strip()[-400:]}")
+def binary(variant):
+    return machine.ROOT / "build" / "bin" / f"{variant}-echo"
+
+
+def build_go():
+    """The gRPC pair is a Go module of its own; both pairs are built when they are wanted."""
+    for variant, source in GO.items():
+        binary(variant).parent.mkdir(parents=True, exist_ok=True)
+        built = subprocess.run(["go", "build", "-trimpath", "-o", binary(variant), "."], cwd=source, capture_output=True, text=True,
+                               env={**os.environ, "CGO_ENABLED": "0"})
+        if built.returncode:
+            raise machine.Failed(f"go build in {source}: {built.stderr.strip()[-400:]}")
 
 
 def program(variant):
-    return [GRPC] if variant == "grpc" else [machine.bench("bench_echo"), variant]
+    return [binary(variant)] if variant in GO else [machine.bench("bench_echo"), variant]
 
 
 def one_run(procs, variant, cpu, seconds):
@@ -73,6 +77,10 @@ def figures(rounds):
                              "for 0.8 s; the processor is idle meanwhile"), ("per_cpu", "_own", "requests per processor second of the two processes: what an echo costs with default timers")):
         value, interval = stats.summary(rounds, ratio("bobtail-default", "udp", key))
         rows.append({"name": f"echo_rps_ratio_vs_udp_default_timers{kind}", "value": value, "interval": interval, "unit": "ratio", "note": what})
+    for key, kind in (("rps", ""), ("per_cpu", "_own")):
+        value, interval = stats.summary(rounds, ratio("grpc-over-r2p2", "grpc", key))
+        rows.append({"name": f"grpc_over_r2p2_ratio{kind}", "value": value, "interval": interval, "unit": "ratio",
+                     "note": f"unary gRPC calls a second over R2P2 over those of gRPC-Go, both ends on one core; {note}"})
     value, interval = stats.summary(rounds, ratio("bobtail", "udp-segments", "rps"))
     rows.append({"name": "echo_rps_ratio_vs_udp_segments", "value": value, "interval": interval, "unit": "ratio",
                  "note": "plain UDP that also sends a batch as one message (UDP_SEGMENT)"})
@@ -83,7 +91,7 @@ def figures(rounds):
 
 
 def measure(ctx):
-    build_grpc()
+    build_go()
     rounds_wanted, seconds = (6, 0.8) if ctx.quick else (20, 1.5)
     cpu = str(machine.CPUS - 1)
     rounds, repeats = [], pairs.Repeats(rounds_wanted, ctx.say)

@@ -161,8 +161,9 @@ func (p *clientPort) packet(pair *clientPair, i int) []byte {
 			h.Options = pair.request.options()
 		}
 	}
-	b, _ := h.Append(make([]byte, 0, p.client.cfg.MTU))
-	return append(b, pair.split.Piece(pair.request.Payload, i)...)
+	piece := pair.split.Piece(pair.request.Payload, i)
+	b, _ := h.Append(make([]byte, 0, wire.HeaderSize+wire.OptionReserve+len(piece)))
+	return append(b, piece...)
 }
 
 func (p *clientPort) send(packet []byte, to netip.AddrPort) {

@@ -324,8 +324,9 @@ func (w *worker) cut(p *serverPair, message []byte) [][]byte {
 		} else {
 			h.Options = wire.Options{}
 		}
-		b, _ := h.Append(make([]byte, 0, room))
-		packets = append(packets, append(b, split.Piece(message, i)...))
+		piece := split.Piece(message, i)
+		b, _ := h.Append(make([]byte, 0, len(head)+len(piece)))
+		packets = append(packets, append(b, piece...))
 	}
 	return packets
 }

@@ -3,6 +3,7 @@
 #include "router_app.h"
 
 #include "io/mtu.h"
+#include "shell/alive.h"
 #include "shell/log.h"
 #include "shell/pool.h"
 #include "shell/start.h"
@@ -117,6 +118,9 @@ int main(int argc, char **argv)
     enum bt_cli_result result = router_options_read(argc, argv, &app.opt, local);
     if (result != BT_CLI_RUN) {
         return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
+    if (app.opt.alive != NULL) {
+        return bt_alive(app.opt.alive) ? 0 : 1;
     }
     bt_log_init("bobtail-router", (enum bt_log_format)app.opt.log);
     if (sodium_init() < 0) {

@@ -22,7 +22,7 @@ static bool make_address(const char *ip, uint32_t port, struct bt_addr *out)
            !(bt_addr_is_v4(out) && memcmp(out->ip + 12, nothing, 4) == 0);
 }
 
-#define OPTION_COUNT 37
+#define OPTION_COUNT 38
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTION_COUNT])
@@ -45,6 +45,7 @@ static size_t make_table(struct router_options *opt, struct bt_cli_option t[OPTI
         {"key-dir", BT_CLI_TEXT, &opt->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
         {"ctl", BT_CLI_TEXT, &opt->ctl, 0, 0, "PATH", "control socket; empty for none"},
         {.kind = BT_CLI_HEADING, .help = "Life"},
+        {"alive", BT_CLI_TEXT, &opt->alive, 0, 0, "PATH", "only ask the router behind this control socket if it runs"},
         {"drain-seconds", BT_CLI_U32, &opt->drain_seconds, 0, 3600, NULL, "longest drain after SIGTERM"},
         {"drain-quiet", BT_CLI_DURATION, &opt->drain_quiet_ns, 0, 60e9, NULL,
          "drained when no request came for so long"},
@@ -72,7 +73,7 @@ enum bt_cli_result router_options_read(int argc, char **argv, struct router_opti
     const struct bt_cli program = {"bobtail-router", "Balances R2P2 requests over the workers of one service.",
                                    epilogue, table, make_table(opt, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
-    if (result != BT_CLI_RUN) {
+    if (result != BT_CLI_RUN || opt->alive != NULL) {
         return result;
     }
     if (opt->address == NULL || !make_address(opt->address, opt->request_port, &local[0])) {

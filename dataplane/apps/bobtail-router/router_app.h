@@ -17,6 +17,7 @@ struct router_options {
     uint32_t request_port, feedback_port;
     uint32_t mtu; // 0: auto
     const char *ctl, *config, *config_cache, *key_dir;
+    const char *alive; // control socket of the router that is asked for; NULL: be one
     struct bt_network_options network;
     int log; // enum bt_log_format
     uint32_t threads;

@@ -3,6 +3,7 @@
 last good one survives, servers join and leave by it."""
 import json
 import pathlib
+import signal
 import subprocess
 import threading
 
@@ -22,6 +23,22 @@ class Control(Bed):
             self.terminate(name)
             self.start_router(1) if role == "router" else self.start_server(2)
             self.assertGreater(self.ctl(name).ask("hello")["incarnation"], first)
+
+    def test_k30_a_router_that_hangs_is_told_from_one_that_runs(self):
+        """K-30: what the probes of its pod ask is answered by the packet loop, and by nobody else."""
+        self.start_router(1)
+        self.ctl("router-1")  # it listens
+        asked = [program("bobtail-router"), "--alive=" + self.path("router-1.sock")]
+        self.assertEqual(subprocess.run(asked).returncode, 0)
+        self.processes["router-1"].send_signal(signal.SIGSTOP)
+        try:
+            hangs = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+        finally:
+            self.processes["router-1"].send_signal(signal.SIGCONT)
+        self.assertEqual((hangs.returncode, "the program hangs" in hangs.stderr), (1, True), hangs.stderr)
+        self.assertEqual(subprocess.run(asked).returncode, 0)
+        gone = subprocess.run([program("bobtail-router"), "--alive=/nonexistent"], capture_output=True, text=True)
+        self.assertEqual((gone.returncode, gone.stderr), (1, "/nonexistent: connect: No such file or directory\n"))
 
     def test_r4_transparent_keeps_to_one_family(self):
         self.start_router(1)

@@ -37,6 +37,8 @@ type LatencyExperiment struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.arrivalGaps) || !(has(self.load.steps) || has(self.load.sine))",message="`arrivalGaps` may not be specified with `load.steps` or `load.sine`: arrivals of a load that changes are not compared"
 	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2: no other one carries trace ids"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyRequestsPerSecond) || has(self.latencyAgents)",message="`latencyRequestsPerSecond` may be specified only with `latencyAgents`: it bounds their rate"
+	// +kubebuilder:validation:XValidation:rule="!has(self.imagePullSecrets) || !self.?agentPodTemplate.?spec.?imagePullSecrets.hasValue()",message="`imagePullSecrets` and `agentPodTemplate.spec.imagePullSecrets` exclude each other: give one"
+	// +kubebuilder:validation:XValidation:rule="[self.?load.?requestsPerSecond.orValue(0), self.?load.?sweep.?toRequestsPerSecond.orValue(0), self.?load.?sine.?meanRequestsPerSecond.orValue(0) + self.?load.?sine.?amplitudeRequestsPerSecond.orValue(0)].all(r, r <= 1000000 * self.agents) && (!has(self.load) || !has(self.load.steps) || self.load.steps.all(s, s.requestsPerSecond <= 1000000 * self.agents))",message="`load` must not be above 1,000,000 requests a second for each of `agents`: no agent sends more; give more agents, or a smaller load"
 	Spec LatencyExperimentSpec `json:"spec,omitzero"`
 
 	// status says what was found. The operator writes it.
@@ -85,6 +87,21 @@ type LatencyExperimentSpec struct {
 	// +optional
 	AgentResources *Resources `json:"agentResources,omitempty"`
 
+	// coordinatorResources are the requests and limits of the coordinator. Left out:
+	// requests of a twentieth of a processor, 64Mi of memory and 16Mi of ephemeral
+	// storage, limits of one processor, 256Mi and 64Mi.
+	// +optional
+	CoordinatorResources *Resources `json:"coordinatorResources,omitempty"`
+
+	// agentPodTemplate is merged into the pods of agents: tolerations, affinity,
+	// labels and whatever else a Job's template takes. The agent's own container is
+	// the operator's; agentResources are set beside this.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.?spec.?restartPolicy.orValue('Never') == 'Never'",message="`spec.restartPolicy` must be Never: a measurement that was cut short is reported, not begun again"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, (!has(c.ports) || c.ports.all(p, p.containerPort != 5001 && (!has(p.name) || p.name != 'control'))))) && (!has(self.spec) || !has(self.spec.initContainers) || self.spec.initContainers.all(c, (!has(c.ports) || c.ports.all(p, p.containerPort != 5001 && (!has(p.name) || p.name != 'control')))))",message="`ports` may not be 5001 or be named control: that is the agent's; choose another number and name"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name != 'server'))",message="`name` of a container may not be server in the pod of an agent: that name belongs to an RpcService"
+	AgentPodTemplate *PodTemplate `json:"agentPodTemplate,omitempty"`
+
 	// imagePullSecrets are Secrets of this namespace for pulling the images of
 	// agents and coordinator.
 	// +optional
@@ -128,7 +145,7 @@ type LatencyExperimentSpec struct {
 	// +kubebuilder:default="99"
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:Pattern=`^[5-9][0-9](\.[0-9]{1,2})?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[5-9][0-9]([.][0-9]{1,2})?$')",message="`percentile` must be from \"50\" to \"99.99\", with at most two digits behind the point: give one such as \"99\" or \"99.9\""
 	Percentile string `json:"percentile,omitempty"`
 
 	// widthMicroseconds is the widest acceptable 95 % confidence interval of a
@@ -230,6 +247,13 @@ func (p ExperimentProtocol) Word() string {
 // docs/reference/lancet-agent.md: "fixed:64", "exp:200", "fb-value".
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.interarrival) && self.interarrival == 'Trace') == has(self.gapsFrom)",message="`gapsFrom` must be given with `interarrival` Trace, and only with it: no other arrivals are read from a file"
+// +kubebuilder:validation:XValidation:rule="!has(self.path) || self.protocol == 'HTTP'",message="`path` may be specified only with `protocol` HTTP: the others have none"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceTimeNanoseconds) || self.protocol in ['Synthetic', 'Stss']",message="`serviceTimeNanoseconds` may be specified only with `protocol` Synthetic or Stss: no other request carries one; servers of R2P2 have theirs from `--service-time`"
+// +kubebuilder:validation:XValidation:rule="!has(self.requestBytes) || self.protocol in ['R2P2', 'Echo', 'Stss']",message="`requestBytes` may be specified only with `protocol` R2P2, Echo or Stss: the others have requests of their own"
+// +kubebuilder:validation:XValidation:rule="!has(self.replyBytes) || self.protocol == 'Stss'",message="`replyBytes` may be specified only with `protocol` Stss: it alone asks for a size"
+// +kubebuilder:validation:XValidation:rule="!has(self.mix) || self.mix != 'YCSBE' || self.protocol == 'Redis'",message="`mix` YCSBE may be specified only with `protocol` Redis: it alone has scans"
+// +kubebuilder:validation:XValidation:rule="!(has(self.keys) || has(self.keyOrder) || has(self.keyBytes) || has(self.mix) || has(self.readPercent) || has(self.valueBytes) || (has(self.preload) && self.preload == 'AllKeys')) || self.protocol in ['MemcachedASCII', 'MemcachedBinary', 'Redis']",message="`keys`, `keyOrder`, `keyBytes`, `mix`, `readPercent`, `valueBytes` and `preload` may be specified only with `protocol` MemcachedASCII, MemcachedBinary or Redis: the others have no keys"
+// +kubebuilder:validation:XValidation:rule="!has(self.scanLength) || (has(self.mix) && self.mix == 'YCSBE')",message="`scanLength` may be specified only with `mix` YCSBE: there are no other scans"
 type ExperimentWorkload struct {
 	// protocol is what the target speaks.
 	// +optional
@@ -290,6 +314,7 @@ type ExperimentWorkload struct {
 	// path of HTTP requests.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="`path` must begin with a slash: give one such as /index.html"
 	Path string `json:"path,omitempty"`
 
 	// keys is how many keys the key-value protocols use.

@@ -62,6 +62,7 @@ type ReplicationGroupList struct {
 // +kubebuilder:validation:XValidation:rule="self.members % 2 == 1",message="`members` must be odd: an even count survives no more failures than the odd one below it"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: members of two protocols do not understand each other; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.server.podTemplate)",message="`server.podTemplate` may not be specified: members are not made from one yet; use the short fields of `server`"
 type ReplicationGroupSpec struct {
 	// members is how many there are. 3 survive the loss of one, 5 of two, 7 of three,
 	// 9 of four. A change is made one member at a time.

@@ -20,6 +20,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || self.centralQueueLimit <= 4096",message="`centralQueueLimit` must be at most 4096 when `placement` is Switch: requests that wait fill the buffer of the switch's loop"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.policy == 'JBSQ' && self.workerQueueDepth == 3)",message="`policy` and `workerQueueDepth` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.replicas == 2 && !has(self.resources) && self.forwarding == 'Auto')",message="`replicas`, `resources` and `forwarding` may not be specified when `placement` is None: there is no router"
+// +kubebuilder:validation:XValidation:rule="self.placement != 'None' || !has(self.podTemplate)",message="`podTemplate` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.placement != 'None' || (self.centralQueueLimit == 65536 && self.maxQueueMilliseconds == 1000 && !has(self.holdBack))",message="`centralQueueLimit`, `maxQueueMilliseconds` and `holdBack` may not be specified when `placement` is None: there is no router"
 // +kubebuilder:validation:XValidation:rule="self.policy == 'JBSQ' || self.workerQueueDepth == 3",message="`workerQueueDepth` may not be specified when `policy` is not JBSQ: the other policies know no bound"
 // +kubebuilder:validation:XValidation:rule="!has(self.holdBack) || (self.policy == 'JBSQ' && self.workerQueueDepth >= 2)",message="`holdBack` may be specified only when `policy` is JBSQ and `workerQueueDepth` is at least 2: it waits for an idle worker before using a busy one"
@@ -107,6 +108,15 @@ type RpcServiceRouter struct {
 	// resources are the requests and limits of the router container.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
+
+	// podTemplate is merged into the router pods: tolerations, affinity, priority,
+	// labels and whatever else a Deployment's template takes. The container of the
+	// router itself is the operator's; `resources` are set beside this.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.?spec.?restartPolicy.orValue('Always') == 'Always'",message="`spec.restartPolicy` must be Always: pods of a Deployment are started again"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, (!has(c.ports) || c.ports.all(p, !(p.containerPort in [8000, 9000, 9443, 9464]) && !((has(p.name) && p.name in ['sidecar', 'metrics', 'requests', 'feedback'])))))) && (!has(self.spec) || !has(self.spec.initContainers) || self.spec.initContainers.all(c, (!has(c.ports) || c.ports.all(p, !(p.containerPort in [8000, 9000, 9443, 9464]) && !((has(p.name) && p.name in ['sidecar', 'metrics', 'requests', 'feedback']))))))",message="`ports` may not be 8000, 9000, 9443 or 9464, or be named sidecar, metrics, requests or feedback: these are the router's and the sidecar's; choose another number and name"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, c.name != 'server'))",message="`name` of a container may not be server in a router pod: that name belongs to `spec.server.podTemplate`"
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // RouterHoldBack bounds the hold-back in number and time.

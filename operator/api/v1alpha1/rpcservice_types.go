@@ -74,6 +74,13 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="self.device.type == 'Kernel' || !has(self.router.fastPath) || self.router.fastPath == 'Off'",message="`router.fastPath` Auto needs `device.type` Kernel: packets of another device do not come by the kernel"
 // +kubebuilder:validation:XValidation:rule="self.router.placement != 'Switch' || self.legacyPeers == 'Deny'",message="`legacyPeers` must be Deny when `router.placement` is Switch: the switch does not read the 16-byte FEEDBACK"
 // +kubebuilder:validation:XValidation:rule="self.router.placement != 'Switch' || self.router.policy == 'JBSQ' || (self.replicas + 1) * self.workersPerReplica <= 256",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 256 when `router.placement` is Switch and `router.policy` is not JBSQ: the switch counts turns up to 256"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'R2P2' || (!has(self.server) || !has(self.server.podTemplate) || !has(self.server.podTemplate.spec) || !has(self.server.podTemplate.spec.containers) || self.server.podTemplate.spec.containers.all(c, (!has(c.ports) || c.ports.all(p, p.containerPort < 8000 || p.containerPort > 8063))))",message="`ports` in `server.podTemplate` may not be 8000 to 8063: the workers listen there; choose another number"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || (!has(self.server) || !has(self.server.podTemplate) || !has(self.server.podTemplate.spec) || !has(self.server.podTemplate.spec.containers) || self.server.podTemplate.spec.containers.all(c, (!has(c.ports) || c.ports.all(p, p.containerPort != self.?tcp.?port.orValue(0)))))",message="`ports` in `server.podTemplate` may not be `tcp.port`: that port is there; choose another number"
+// +kubebuilder:validation:XValidation:rule="!self.?tcp.?readiness.hasValue() || !(has(self.server) && has(self.server.podTemplate) && has(self.server.podTemplate.spec) && has(self.server.podTemplate.spec.containers) && self.server.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.readinessProbe)))",message="`tcp.readiness` and `readinessProbe` of the container `server` of `server.podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.?server.?podTemplate.?spec.?terminationGracePeriodSeconds.orValue(3600) >= self.?tcp.?drainSeconds.orValue(5)",message="`server.podTemplate.spec.terminationGracePeriodSeconds` must not be less than `tcp.drainSeconds`: the drain would be cut short"
+// +kubebuilder:validation:XValidation:rule="!has(self.imagePullSecrets) || !(self.?server.?podTemplate.?spec.?imagePullSecrets.hasValue() || self.?router.?podTemplate.?spec.?imagePullSecrets.hasValue())",message="`imagePullSecrets` and those of a `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="self.device.type == 'Kernel' || !((has(self.server) && has(self.server.podTemplate) && has(self.server.podTemplate.metadata) && has(self.server.podTemplate.metadata.annotations) && self.server.podTemplate.metadata.annotations.exists(k, k == 'k8s.v1.cni.cncf.io/networks')) || (has(self.router) && has(self.router.podTemplate) && has(self.router.podTemplate.metadata) && has(self.router.podTemplate.metadata.annotations) && self.router.podTemplate.metadata.annotations.exists(k, k == 'k8s.v1.cni.cncf.io/networks')))",message="`k8s.v1.cni.cncf.io/networks` in a `podTemplate` needs `device.type` Kernel: the operator writes that annotation for the device"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || !has(self.sidecarResources)",message="`sidecarResources` may not be specified when `protocol` is TCP: those pods have no sidecar"
 type RpcServiceSpec struct {
 	// replicas is the number of server pods.
 	// +optional
@@ -137,6 +144,13 @@ type RpcServiceSpec struct {
 	// +kubebuilder:default=Deny
 	LegacyPeers LegacyPeersPolicy `json:"legacyPeers,omitempty"`
 
+	// sidecarResources are the requests and limits of the sidecar in server and
+	// router pods. Left out, or left out for one of them: requests of a hundredth of
+	// a processor, 32Mi of memory and 16Mi of ephemeral storage, limits of half a
+	// processor, 128Mi and 64Mi.
+	// +optional
+	SidecarResources *Resources `json:"sidecarResources,omitempty"`
+
 	// imagePullSecrets name Secrets of this namespace for pulling the images
 	// of server and router pods.
 	// +optional
@@ -179,11 +193,22 @@ var LegacyPeersPolicies = []LegacyPeersPolicy{LegacyPeersDeny, LegacyPeersAllow}
 // with a device other than Kernel also BOBTAIL_DEVICE and BOBTAIL_ADDRESS_FILE.
 // It runs as user 65532 without privileges, with such a device as root with few
 // capabilities.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.image) != (has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.image)))",message="`image` must be given here or in the container `server` of `podTemplate`, and not in both: give one"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodeSelector) || !self.?podTemplate.?spec.?nodeSelector.hasValue()",message="`nodeSelector` and `podTemplate.spec.nodeSelector` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="self.?imagePullPolicy.orValue('IfNotPresent') == 'IfNotPresent' || !(has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.imagePullPolicy)))",message="`imagePullPolicy` and that of the container `server` of `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="!has(self.command) || !(has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.command)))",message="`command` and that of the container `server` of `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="!has(self.args) || !(has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.args)))",message="`args` and those of the container `server` of `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="!has(self.env) || !(has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.env)))",message="`env` and that of the container `server` of `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="!has(self.resources) || !(has(self.podTemplate) && has(self.podTemplate.spec) && has(self.podTemplate.spec.containers) && self.podTemplate.spec.containers.exists(c, c.name == 'server' && ((has(c.resources) && has(c.resources.requests)) || (has(c.resources) && has(c.resources.limits)))))",message="`resources` and those of the container `server` of `podTemplate` exclude each other: give one"
+// +kubebuilder:validation:XValidation:rule="(!has(self.podTemplate) || !has(self.podTemplate.spec) || !has(self.podTemplate.spec.containers) || self.podTemplate.spec.containers.all(c, !(c.name == 'server') || (!has(c.env) || c.env.all(e, e.name != 'POD_IP' && !e.name.startsWith('BOBTAIL_')))))",message="`env` of the container `server` of `podTemplate` may not have POD_IP or names that start with BOBTAIL_: these are set by the operator"
 type RpcServiceServer struct {
-	// image is the container image of the server.
-	// +required
+	// image is the container image of the server. It is given here or in the
+	// container `server` of podTemplate.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9\\\\[]([-A-Za-z0-9._/:\\\\[\\\\]]*[A-Za-z0-9])?(@[A-Za-z0-9+._-]+:[0-9a-fA-F]+)?$')",message="`image` must be the name of an image: give one such as registry.example/app:1.2"
 	Image string `json:"image,omitempty"`
 
 	// imagePullPolicy says when the image is pulled.
@@ -225,7 +250,16 @@ type RpcServiceServer struct {
 	// nodeSelector restricts the nodes of server pods by label.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	NodeSelector map[string]LabelValue `json:"nodeSelector,omitempty"`
+
+	// podTemplate is merged into the server pods: tolerations, affinity, volumes,
+	// more containers and whatever else a Deployment's template takes. The container
+	// of the server is the one named `server`; its image, command, args, env and
+	// resources mean there what they mean here, and are given in one place only.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.?spec.?restartPolicy.orValue('Always') == 'Always'",message="`spec.restartPolicy` must be Always: pods of a Deployment are started again"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.spec) || !has(self.spec.containers) || self.spec.containers.all(c, (!has(c.ports) || c.ports.all(p, !(p.containerPort in [9443, 9464]) && !((has(p.name) && p.name in ['sidecar', 'metrics', 'tcp'])))))) && (!has(self.spec) || !has(self.spec.initContainers) || self.spec.initContainers.all(c, (!has(c.ports) || c.ports.all(p, !(p.containerPort in [9443, 9464]) && !((has(p.name) && p.name in ['sidecar', 'metrics', 'tcp']))))))",message="`ports` may not be 9443 or 9464, or be named sidecar, metrics or tcp: these are the sidecar's and the server's; choose another number and name, such as app-metrics"
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 }
 
 // EnvironmentVariable is a name and its value.
@@ -250,19 +284,24 @@ type SecretReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="`name` must be small letters, digits, dashes and dots: give one such as registry-login"
 	Name string `json:"name,omitempty"`
 }
 
 // Resources are the compute resources of one container.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="`limits` must not be below `requests` of the same resource: no pod could have both"
+// +kubebuilder:validation:XValidation:rule="(!has(self.limits) || self.limits.all(k, !string(self.limits[k]).startsWith('-'))) && (!has(self.requests) || self.requests.all(k, !string(self.requests[k]).startsWith('-')))",message="`limits` and `requests` must not be negative: give 0, or leave the resource out"
+// +kubebuilder:validation:XValidation:rule="(!has(self.limits) || self.limits.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] || k.startsWith('hugepages-') || k.contains('/'))) && (!has(self.requests) || self.requests.all(k, k in ['cpu', 'memory', 'ephemeral-storage'] || k.startsWith('hugepages-') || k.contains('/')))",message="`limits` and `requests` must name cpu, memory, ephemeral-storage, hugepages-…, or a resource with a domain such as example.com/card: nodes have no others"
 type Resources struct {
 	// requests are the amounts the scheduler sets aside.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:MaxProperties=7
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
 	// limits are the amounts the container may not exceed.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:MaxProperties=7
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 

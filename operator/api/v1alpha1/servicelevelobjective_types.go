@@ -67,7 +67,7 @@ type ServiceLevelObjectiveSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:Pattern=`^[5-9][0-9](\.[0-9]{1,2})?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[5-9][0-9]([.][0-9]{1,2})?$')",message="`percentile` must be from \"50\" to \"99.99\", with at most two digits behind the point: give one such as \"99\" or \"99.9\""
 	Percentile string `json:"percentile,omitempty"`
 
 	// latencyMicroseconds is the objective: the percentile should be at or

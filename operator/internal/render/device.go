@@ -117,12 +117,22 @@ func onDevice(in Input, pod *corev1.PodSpec) {
 	)
 	if in.Device.Type == v1alpha1.DeviceSRIOV {
 		guarantee(main, wholeCPUs(in, main.Name))
-		guarantee(sidecar, *resource.NewMilliQuantity(100, resource.DecimalSI))
+		guarantee(sidecar, sidecarShare(in.Service))
 	} else {
 		atLeast(&main.Resources)
 	}
 	requestDevice(in, pod)
 	toldByStatus(in, pod)
+}
+
+// sidecarShare is what a sidecar beside a device gets of a CPU where nobody says.
+func sidecarShare(s *v1alpha1.RpcService) resource.Quantity {
+	if given := s.Spec.SidecarResources; given != nil {
+		if asked := most(requirements(*given), corev1.ResourceCPU); !asked.IsZero() {
+			return asked
+		}
+	}
+	return *resource.NewMilliQuantity(100, resource.DecimalSI)
 }
 
 // deviceArgs puts the device's options where a program's own address was. A server with

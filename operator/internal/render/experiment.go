@@ -158,16 +158,20 @@ func agentsJob(in ExperimentInput) *batchv1.Job {
 	job := experimentJob(in, AgentsName(in.Experiment), v1alpha1.ComponentAgent, c)
 	job.Spec.Parallelism, job.Spec.Completions = ptr(in.Experiment.Spec.Agents), ptr(in.Experiment.Spec.Agents)
 	job.Spec.CompletionMode = ptr(batchv1.IndexedCompletion)
-	job.Spec.Template.Spec.Subdomain = AgentsName(in.Experiment)
+	t := in.Experiment.Spec.AgentPodTemplate
+	job.Spec.Template.Spec = merged(job.Spec.Template.Spec, t)
+	described(&job.Spec.Template, t)
+	// Agents are dialled by names that are made of these.
+	job.Spec.Template.Spec.Hostname, job.Spec.Template.Spec.Subdomain = "", AgentsName(in.Experiment)
 	if in.Network != "" {
-		job.Spec.Template.Annotations = map[string]string{netstatus.AnnotationNetworks: networksText(in.Network)}
+		metav1.SetMetaDataAnnotation(&job.Spec.Template.ObjectMeta, netstatus.AnnotationNetworks, networksText(in.Network))
 	}
 	return job
 }
 
 func coordinatorJob(in ExperimentInput) *batchv1.Job {
 	c := experimentContainer(in, v1alpha1.ComponentCoordinator, "lancet")
-	c.Resources = resources("50m", "64Mi", "")
+	c.Resources = orDefault(in.Experiment.Spec.CoordinatorResources, coordinatorDefault)
 	c.Args = []string{
 		lancetDir + "/definition/definition.yaml", "--agent-token-file=" + lancetDir + "/token/token",
 		fmt.Sprintf("--agent-wait=%d", agentWaitSeconds), "--summary=" + corev1.TerminationMessagePathDefault,

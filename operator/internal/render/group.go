@@ -159,7 +159,7 @@ func memberBudget(in Input) *policyv1.PodDisruptionBudget {
 func memberSet(in Input) *appsv1.StatefulSet {
 	g := in.Group
 	pod := podSpec(in, memberContainer(in))
-	pod.NodeSelector = g.Spec.Server.NodeSelector
+	pod.NodeSelector = v1alpha1.Plain(g.Spec.Server.NodeSelector)
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
 	pod.TopologySpreadConstraints = memberSpread(g)
 	pod.InitContainers = append([]corev1.Container{identityContainer(in)}, pod.InitContainers...)

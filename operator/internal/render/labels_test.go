@@ -166,3 +166,25 @@ func TestK4ADrainTakesServersOneAtATime(t *testing.T) {
 		}
 	}
 }
+
+// K-30: a router's probes ask its own loop, not the sidecar's, and one that hangs leaves
+// the service before it is started again.
+func TestK30RoutersAreAskedThemselves(t *testing.T) {
+	for _, file := range []string{"testdata/minimal.in.yaml", "testdata/fastpath.in.yaml", "testdata/sriov.in.yaml"} {
+		for _, o := range Objects(load(t, file)) {
+			d, ok := o.(*appsv1.Deployment)
+			if !ok || d.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRouter {
+				continue
+			}
+			c := d.Spec.Template.Spec.Containers[0]
+			for name, p := range map[string]*corev1.Probe{"readiness": c.ReadinessProbe, "liveness": c.LivenessProbe} {
+				if p == nil || p.Exec == nil || p.HTTPGet != nil || p.Exec.Command[len(p.Exec.Command)-1] != "--alive=/run/bobtail/ctl.sock" {
+					t.Errorf("%s: %s: %+v", file, name, p)
+				}
+			}
+			if out, again := c.ReadinessProbe, c.LivenessProbe; out.PeriodSeconds*out.FailureThreshold >= again.PeriodSeconds*again.FailureThreshold {
+				t.Errorf("%s: started again before it is out", file)
+			}
+		}
+	}
+}

@@ -31,23 +31,28 @@ const (
 func serverDeployment(in Input) *appsv1.Deployment {
 	s := in.Service
 	pod := podSpec(in, serverContainer(in))
-	pod.NodeSelector = s.Spec.Server.NodeSelector
+	pod.NodeSelector = v1alpha1.Plain(s.Spec.Server.NodeSelector)
 	// A server is ready when the routers send it requests, which its own
 	// container cannot know.
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
 	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentServer)
+	pod = onItsDevice(in, merged(pod, serverTemplate(s)))
 	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
+	described(&d.Spec.Template, s.Spec.Server.PodTemplate)
 	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.WorkersPerReplica))
 	return d
 }
 
 func routerDeployment(in Input) *appsv1.Deployment {
 	s := in.Service
-	d := deployment(in, RouterName(s), v1alpha1.ComponentRouter, s.Spec.Router.Replicas, podSpec(in, routerContainer(in)))
+	pod := podSpec(in, routerContainer(in))
+	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentRouter)
+	pod = onItsDevice(in, merged(pod, s.Spec.Router.PodTemplate))
+	d := deployment(in, RouterName(s), v1alpha1.ComponentRouter, s.Spec.Router.Replicas, pod)
+	described(&d.Spec.Template, s.Spec.Router.PodTemplate)
 	// Clients look the name up every 2 s: an old router may go only when all
 	// of them have had the time to find the new one.
 	d.Spec.MinReadySeconds = 5
-	d.Spec.Template.Spec.TopologySpreadConstraints = spread(s, v1alpha1.ComponentRouter)
 	return d
 }
 
@@ -110,6 +115,12 @@ func podSpec(in Input, main corev1.Container) corev1.PodSpec {
 	pod.ServiceAccountName = SidecarName(in.of())
 	pod.InitContainers = []corev1.Container{sidecarContainer(in)}
 	pod.Volumes = volumes(in)
+	return pod
+}
+
+// onItsDevice comes after the template: what a device needs goes by what the template
+// asks for.
+func onItsDevice(in Input, pod corev1.PodSpec) corev1.PodSpec {
 	if !OnKernel(in.Device) {
 		onDevice(in, &pod)
 	}
@@ -144,7 +155,7 @@ func PullSecrets(of []v1alpha1.SecretReference) []corev1.LocalObjectReference {
 }
 
 func serverContainer(in Input) corev1.Container {
-	spec := in.Service.Spec.Server
+	spec, _ := serverSpec(in.Service)
 	c := dataplaneContainer(v1alpha1.ComponentServer, spec.Image)
 	c.ImagePullPolicy = spec.ImagePullPolicy
 	c.Command = spec.Command
@@ -188,6 +199,7 @@ func routerContainer(in Input) corev1.Container {
 	if OnKernel(in.Device) {
 		c.Resources = resources("50m", "64Mi", "")
 	}
+	c.ReadinessProbe, c.LivenessProbe = goesRound(5, 2), goesRound(15, 4)
 	if r := in.Service.Spec.Router.Resources; r != nil {
 		c.Resources = requirements(*r)
 	}
@@ -200,6 +212,16 @@ func routerContainer(in Input) corev1.Container {
 		grant(&c, fastPathCapabilities...)
 	}
 	return c
+}
+
+// goesRound asks the router's own loop, through its control socket, and needs nobody
+// else: a sidecar that is gone takes no router out. One that hangs leaves the addresses
+// of the service within seconds, and is started again within a minute or so.
+func goesRound(period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/usr/bin/bobtail-router", "--alive=" + ctlPath}}},
+		PeriodSeconds: period, TimeoutSeconds: 5, FailureThreshold: failures, SuccessThreshold: 1,
+	}
 }
 
 // grant gives a container capabilities, which container runtimes give to root only.
@@ -259,7 +281,7 @@ func sidecarContainer(in Input) corev1.Container {
 			{Name: tlsVolume, MountPath: tlsDir, ReadOnly: true},
 			{Name: tokenVolume, MountPath: tokenDir, ReadOnly: true},
 		},
-		Resources:       resources("10m", "32Mi", "128Mi"),
+		Resources:       orDefault(in.sidecarResources(), sidecarDefault),
 		SecurityContext: restricted(),
 	}
 	if in.OTLPEndpoint != "" {

@@ -31,10 +31,14 @@ func role(in Input) *rbacv1.Role {
 
 func roleBinding(in Input) *rbacv1.RoleBinding {
 	name := SidecarName(in.of())
+	var subjects []rbacv1.Subject
+	for _, account := range accounts(in) {
+		subjects = append(subjects, rbacv1.Subject{Kind: "ServiceAccount", Name: account, Namespace: in.namespace()})
+	}
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: meta(in, name, ""),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: in.namespace()}},
+		Subjects:   subjects,
 	}
 }

@@ -245,6 +245,13 @@ func (in Input) of() metav1.Object {
 
 func (in Input) namespace() string { return in.of().GetNamespace() }
 
+func (in Input) sidecarResources() *v1alpha1.Resources {
+	if in.Group != nil {
+		return nil
+	}
+	return in.Service.Spec.SidecarResources
+}
+
 func (in Input) pullSecrets() []v1alpha1.SecretReference {
 	if in.Group != nil {
 		return in.Group.Spec.ImagePullSecrets

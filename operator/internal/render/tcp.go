@@ -69,7 +69,7 @@ func tcpPolicy(in Input) *networkingv1.NetworkPolicy {
 func tcpDeployment(in Input) *appsv1.Deployment {
 	s := in.Service
 	pod := barePod(in, tcpContainer(s))
-	pod.NodeSelector = s.Spec.Server.NodeSelector
+	pod.NodeSelector = v1alpha1.Plain(s.Spec.Server.NodeSelector)
 	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentServer)
 	drain := drainSeconds(s)
 	pod.TerminationGracePeriodSeconds = ptr(graceSeconds + drain)
@@ -78,7 +78,9 @@ func tcpDeployment(in Input) *appsv1.Deployment {
 		// in which connections that were on their way still find it.
 		pod.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drain}}}
 	}
-	return deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
+	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), merged(pod, serverTemplate(s)))
+	described(&d.Spec.Template, s.Spec.Server.PodTemplate)
+	return d
 }
 
 func drainSeconds(s *v1alpha1.RpcService) int64 {
@@ -89,7 +91,8 @@ func drainSeconds(s *v1alpha1.RpcService) int64 {
 }
 
 func tcpContainer(s *v1alpha1.RpcService) corev1.Container {
-	spec, number := s.Spec.Server, s.Spec.TCP.Port
+	spec, _ := serverSpec(s)
+	number := s.Spec.TCP.Port
 	c := corev1.Container{
 		Name: v1alpha1.ComponentServer, Image: spec.Image, ImagePullPolicy: spec.ImagePullPolicy,
 		Command: spec.Command, Args: spec.Args, Resources: requirements(spec.Resources),

@@ -52,6 +52,44 @@ func resources(cpu, memory, memoryLimit string) corev1.ResourceRequirements {
 	return r
 }
 
+// Every container of ours has limits, so that a quota on them refuses none.
+var (
+	sidecarDefault     = v1alpha1.Resources{Requests: amounts("10m", "32Mi", "16Mi"), Limits: amounts("500m", "128Mi", "64Mi")}
+	coordinatorDefault = v1alpha1.Resources{Requests: amounts("50m", "64Mi", "16Mi"), Limits: amounts("1", "256Mi", "64Mi")}
+)
+
+func amounts(cpu, memory, storage string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourceEphemeralStorage: resource.MustParse(storage),
+	}
+}
+
+// orDefault is what was asked for, and the default of whichever half was not. Where a
+// default does not agree with the half that was given, that half goes for both.
+func orDefault(given *v1alpha1.Resources, otherwise v1alpha1.Resources) corev1.ResourceRequirements {
+	if given == nil {
+		return requirements(*otherwise.DeepCopy())
+	}
+	out := *given.DeepCopy()
+	if out.Requests == nil {
+		out.Requests = otherwise.Requests.DeepCopy()
+		for name, limit := range out.Limits {
+			if r, asked := out.Requests[name]; asked && r.Cmp(limit) > 0 {
+				out.Requests[name] = limit
+			}
+		}
+	}
+	if out.Limits == nil {
+		out.Limits = otherwise.Limits.DeepCopy()
+		for name, request := range out.Requests {
+			if l, limited := out.Limits[name]; limited && l.Cmp(request) < 0 {
+				out.Limits[name] = request
+			}
+		}
+	}
+	return requirements(out)
+}
+
 func requirements(r v1alpha1.Resources) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: r.Requests, Limits: r.Limits}
 }

@@ -252,15 +252,21 @@ func TestAdmission(t *testing.T) {
 	}{"RpcService": {baseService, serviceAdmission}, "ServiceLevelObjective": {baseObjective, objectiveAdmission},
 		"LatencyExperiment": {baseExperiment, experimentAdmission}, "ProgrammableSwitch": {baseSwitch, switchAdmission},
 		"ReplicationGroup": {baseGroup, groupAdmission}} {
-		ns := namespace(t)
-		for _, row := range c.rows {
-			t.Run(kind+"/"+row.name, func(t *testing.T) {
-				o := parse(t, c.base)
-				merge(o.Object, parse(t, row.change).Object)
-				o.SetNamespace(ns)
-				judge(t, direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")), row.message)
-			})
-		}
+		runAdmission(t, kind, c.base, c.rows)
+	}
+}
+
+// runAdmission asks the API server about each row.
+func runAdmission(t *testing.T, kind, base string, rows []admission) {
+	t.Helper()
+	ns := namespace(t)
+	for _, row := range rows {
+		t.Run(kind+"/"+row.name, func(t *testing.T) {
+			o := parse(t, base)
+			merge(o.Object, parse(t, row.change).Object)
+			o.SetNamespace(ns)
+			judge(t, direct.Create(context.Background(), o, client.DryRunAll, client.FieldValidation("Strict")), row.message)
+		})
 	}
 }
 

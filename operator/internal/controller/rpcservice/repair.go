@@ -34,11 +34,24 @@ func renewals(s *snapshot) map[string]string {
 	}{
 		v1alpha1.ComponentServer: {s.serverDeployment, s.servers}, v1alpha1.ComponentRouter: {s.routerDeployment, s.routers},
 	} {
+		if ownAccount(s.service, component) {
+			continue
+		}
 		if uid := renewalFor(s, of.deployment, of.pods); uid != "" {
 			out[component] = uid
 		}
 	}
 	return out
+}
+
+// ownAccount says that a component's template names an account of the user's, which
+// somebody else looks after.
+func ownAccount(service *v1alpha1.RpcService, component string) bool {
+	t := service.Spec.Server.PodTemplate
+	if component == v1alpha1.ComponentRouter {
+		t = service.Spec.Router.PodTemplate
+	}
+	return t != nil && t.Spec.ServiceAccountName != ""
 }
 
 // renewalFor keeps what the template says until a pod needs another account's token:
