@@ -9,15 +9,19 @@
 
 enum { SLOTS_LEAST = 128, MESSAGE_LEAST = 512 };
 
+static bool apart_in_bounds(const struct bt_replica_apart *a)
+{
+    return a->kept_requests == 0 || (a->recent_pairs > 0 && a->bound > 0 && a->keep_ns > 0 && a->recover_ns > 0);
+}
+
 static bool in_bounds(const struct bt_replica_config *c)
 {
     bool log = c->log_slots >= SLOTS_LEAST && (c->log_slots & (c->log_slots - 1)) == 0 &&
                c->keep_entries < c->log_slots / 2 && c->body_bytes >= 2 * c->message_bytes;
     bool time = c->heartbeat_ns > 0 && c->election_ns > 2 * c->heartbeat_ns;
-    const struct bt_replica_apart *a = &c->apart;
-    bool apart = a->kept_requests == 0 || (a->recent_pairs > 0 && a->bound > 0 && a->keep_ns > 0 && a->recover_ns > 0);
-    return log && time && apart && c->id != 0 && c->pipeline > 0 && c->pipeline <= BT_REPLICA_PIPELINE_MAX &&
-           c->message_bytes >= MESSAGE_LEAST && c->message_bytes <= BT_GROUP_MESSAGE_MAX;
+    return log && time && apart_in_bounds(&c->apart) && c->id != 0 && c->pipeline > 0 &&
+           c->pipeline <= BT_REPLICA_PIPELINE_MAX && c->message_bytes >= MESSAGE_LEAST &&
+           c->message_bytes <= BT_GROUP_MESSAGE_MAX;
 }
 
 static size_t rounded(size_t n)
