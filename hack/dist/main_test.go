@@ -54,6 +54,7 @@ func read(t *testing.T, parts ...string) []byte {
 // of the archive that the krew manifest names runs, and an API server takes
 // install.yaml from `kubectl apply`, which keeps the whole of each object in an annotation.
 func TestARelease(t *testing.T) {
+	needs.Time(t, "builds a release")
 	dir, program := made(t)
 	sums := exec.Command("sha256sum", "-c", "--quiet", "SHA256SUMS")
 	sums.Dir = dir
