@@ -58,15 +58,25 @@ static inline void note_end(struct run_core *core, uint64_t began, uint64_t ende
     }
 }
 
+/* What the batch has executed is answered. Whoever has the network meanwhile gives it back soon; the next handler may
+ * take for ever. */
+RUN_RARE static void answer_first(struct run_core *core)
+{
+    while (!bt_sched_take(core->lane->sched, core->self)) {
+        sched_yield();
+    }
+    run_home_turn(core->home, core, false);
+}
+
 /* A batch that lasts: its replies go. Returns when it is that the next handler begins. */
 __attribute__((noinline)) static uint64_t lasts(struct run_core *core, uint64_t began, uint64_t now)
 {
     struct run_home *home = core->home;
     note_end(core, began, now);
-    if (home->executed == home->taken || !bt_sched_take(core->lane->sched, core->self)) {
+    if (home->executed == home->taken) {
         return now;
     }
-    run_home_turn(home, core, false);
+    answer_first(core);
     return run_ticks();
 }
 
@@ -165,6 +175,9 @@ static bool step(struct run_core *core)
     }
     if (w.kind == BT_SCHED_HANDLE) {
         end_idle(core);
+        if (__builtin_expect(core->home->taken != 0, 0)) {
+            answer_first(core);
+        }
         take_flow(core, &w);
         core->work_ticks = run_ticks();
         return true;

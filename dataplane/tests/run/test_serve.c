@@ -71,12 +71,17 @@ static void handle(void *arg, struct bobtail_request *request)
     bobtail_reply_pieces(request, piece, n);
 }
 
+// Threads may be named at the same time.
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
+
 static void slow(void *arg, const char *name, unsigned thread)
 {
     (void)arg;
+    pthread_mutex_lock(&naming);
     snprintf(story.name, sizeof story.name, "%s", name);
     story.thread = (int)thread;
     story.named++;
+    pthread_mutex_unlock(&naming);
 }
 
 static struct bobtail_server_config config(enum bobtail_mode mode, uint16_t threads)
