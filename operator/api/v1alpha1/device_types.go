@@ -191,22 +191,27 @@ type PodDevice struct {
 
 	// mtu is the largest IP packet that the program sends by it, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	MTU int32 `json:"mtu,omitempty"`
 
 	// deviceNode is the NUMA node of the device.
 	// +required
+	// +kubebuilder:validation:Minimum=-1
 	DeviceNode int32 `json:"deviceNode"`
 
 	// memoryNode is the NUMA node of the packet buffers.
 	// +required
+	// +kubebuilder:validation:Minimum=-1
 	MemoryNode int32 `json:"memoryNode"`
 
 	// cpuNode is the NUMA node of the CPUs.
 	// +required
+	// +kubebuilder:validation:Minimum=-1
 	CPUNode int32 `json:"cpuNode"`
 
 	// hugepagesMebibytes is what the program took; 0 is ordinary memory.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	HugepagesMebibytes int32 `json:"hugepagesMebibytes,omitempty"`
 
 	// cpus are those the program may run on: 2-3,6.

@@ -72,7 +72,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		Devices:     "the right to get network-attachment-definitions.k8s.cni.cncf.io",
 		Experiments: "the right to patch latencyexperiments.bobtail.dev/status; the right to get, list, watch, create, patch jobs.batch",
 		Switches:    "kind ProgrammableSwitch; the right to patch programmableswitches.bobtail.dev/status",
-		Groups:      "kind ReplicationGroup",
+		Groups:      "kind ReplicationGroup; the right to patch replicationgroups.bobtail.dev/status",
 		CRAB:        "kind NodeDataplane",
 	} {
 		missing, err := Find(name).Missing(t.Context(), c)

@@ -23,10 +23,29 @@ import (
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/config"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/internal/starved"
-	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
+
+// program finds a C program: in $BOBTAIL_BUILD, else in build/dataplane.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("BOBTAIL_BUILD")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "..", "build", "dataplane")
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "apps", name, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is not built: %v", name, err)
+		}
+		t.Skipf("%s is not built (run `make build`, or point BOBTAIL_BUILD to a dataplane build): %v", name, err)
+	}
+	return path
+}
 
 // process is a running C program; its output is shown when the test fails.
 type process struct {
@@ -54,7 +73,7 @@ func (l *lockedBuffer) String() string {
 
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(needs.CProgram(t, name), args...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(program(t, name), args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -224,7 +243,7 @@ type load struct {
 
 func runLoad(t *testing.T, args ...string) load {
 	t.Helper()
-	cmd := exec.Command(needs.CProgram(t, "bobtail-load"), append(args, "--output=json", "--warmup=0s")...)
+	cmd := exec.Command(program(t, "bobtail-load"), append(args, "--output=json", "--warmup=0s")...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {

@@ -27,10 +27,11 @@ func TestReadyWaitsForTheRollout(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	s := w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRollingOut)
-	if c := condition(s, v1alpha1.ConditionReady); !strings.Contains(c.Message, "1 of 2 pods of Deployment stuck-server") {
-		t.Errorf("the message does not say what is missing: %q", c.Message)
-	}
+	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRollingOut)
+	eventually(t, "the message says what is missing", func() (bool, string) {
+		c := condition(w.service(), v1alpha1.ConditionReady)
+		return strings.Contains(c.Message, "1 of 2 pods of Deployment stuck-server"), c.Message
+	})
 	w.patch(&v1alpha1.RpcService{}, "stuck", `{"spec":{"server":{"image":"good"}}}`)
 	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
@@ -40,16 +41,16 @@ func TestRefusedObjectsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w, _, _ := serving(t, "refused", `{}`)
 	w.patch(&v1alpha1.RpcService{}, "refused",
-		`{"spec":{"router":{"workerQueueDepth":9},"server":{"resources":{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}}}}`)
+		`{"spec":{"router":{"workerQueueDepth":9},"server":{"podTemplate":{"spec":{"containers":[{"name":"server","volumeMounts":[{"name":"nothing","mountPath":"/x"}]}]}}}}}`)
 	s := w.waitCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonApplyFailed)
-	if c := condition(s, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "cpu limit") {
+	if c := condition(s, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, `Not found: "nothing"`) {
 		t.Errorf("the message does not say why: %q", c.Message)
 	}
 	w.waitCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonNotAccepted)
 	if doc, _ := w.config(); doc.Service.WorkerQueueDepth != 3 {
 		t.Errorf("workerQueueDepth %d reached the dataplane", doc.Service.WorkerQueueDepth)
 	}
-	w.patch(&v1alpha1.RpcService{}, "refused", `{"spec":{"server":{"resources":null}}}`)
+	w.patch(&v1alpha1.RpcService{}, "refused", `{"spec":{"server":{"podTemplate":null}}}`)
 	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if doc, _ := w.config(); doc.Service.WorkerQueueDepth != 9 {
 		t.Errorf("workerQueueDepth %d afterwards", doc.Service.WorkerQueueDepth)
