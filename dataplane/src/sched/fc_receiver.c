@@ -121,7 +121,8 @@ static void advance(struct bt_fc_receiver *r, uint64_t now)
 // c counts until EPOCHS_KEPT after `until`; silence that was asked for is no lack of interest.
 static void touch(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t until)
 {
-    uint64_t epoch = until / EPOCH_NS + EPOCHS_KEPT;
+    uint64_t last = until / EPOCH_NS;
+    uint64_t epoch = (last > r->epoch ? last : r->epoch) + EPOCHS_KEPT; // the present one, if the clock went back
     if (epoch <= c->epoch) {
         return;
     }

@@ -191,6 +191,21 @@ static void f17_silent_connections_take_nothing(void **state)
     assert_true(near(s.r.active, 2, 1e-6));
 }
 
+/* A clock that goes back makes nobody count twice. */
+static void f17_each_counts_once_whatever_the_clock_does(void **state)
+{
+    struct server s;
+    struct bt_fc_conn c[3] = {{0}};
+    (void)state;
+    begin(&s, &paper);
+    serve(&s, c, 2, 2000, 15000);
+    s.now -= 900000000;
+    for (int i = 0; i < 20; i++) {
+        request(&s, &c[2], 9000000, 10000);
+        assert_true(s.r.active < 3.5);
+    }
+}
+
 /* F-18: who does not do as it is told is refused, and costs the others nothing. */
 static void f18_a_deaf_sender_is_refused(void **state)
 {
@@ -345,6 +360,7 @@ int main(void)
         cmocka_unit_test(f16_tokens_follow_the_weights),
         cmocka_unit_test(f16_silences_differ),
         cmocka_unit_test(f17_silent_connections_take_nothing),
+        cmocka_unit_test(f17_each_counts_once_whatever_the_clock_does),
         cmocka_unit_test(f18_a_deaf_sender_is_refused),
         cmocka_unit_test(f10_what_was_not_measured_is_not_learned),
         cmocka_unit_test(f8_dispersed_services_are_told),

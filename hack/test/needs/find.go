@@ -5,7 +5,6 @@ package needs
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -44,5 +43,3 @@ func executable(path string) error {
 	}
 	return err
 }
-
-func lookPath(name string) (string, error) { return exec.LookPath(name) }

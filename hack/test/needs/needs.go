@@ -9,6 +9,7 @@ package needs
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -41,7 +42,7 @@ func Tool(t testing.TB, name string) string {
 	if len(found) > 0 {
 		return found[len(found)-1]
 	}
-	path, err := lookPath(name)
+	path, err := exec.LookPath(name)
 	if err != nil {
 		lacking(t, name+" is missing: run hack/deps/install")
 	}
