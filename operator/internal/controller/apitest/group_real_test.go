@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
 	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -304,9 +305,7 @@ func (w *realWorld) loseDisk(place int) {
 // grows, shrinks, gets a new image, and loses a disk. Nothing that was acknowledged is
 // lost.
 func TestGroupOfRealMembers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the same with members that agree at once is tried in any case")
-	}
+	needs.Time(t, "a group of real members; one whose members agree at once is tried in any case")
 	w := newRealWorld(t, "kv")
 	w.create(`{}`)
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForMembers, "")
