@@ -30,7 +30,7 @@ var clusterRights = []string{
 	"bobtail.dev/servicelevelobjectives: get list watch",
 	"core/configmaps: create get list patch watch",
 	"core/namespaces: get",
-	"core/nodes: list", // what they offer of a device (spec.device)
+	"core/nodes: list",           // what they offer of a device (spec.device)
 	"core/pods/eviction: create", // of a group's members, held to their budget
 	"core/pods/status: patch",
 	"core/pods: get list watch",
