@@ -2,6 +2,9 @@
 # Bobtail. `make help` lists the targets; `make demo` and `make test` are the two that matter.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# One way to compile Go, so that what one target built another finds, in every checkout: no paths, and no C but for races.
+export GOFLAGS := $(filter-out -trimpath -buildvcs=false,$(GOFLAGS)) -trimpath -buildvcs=false
+export CGO_ENABLED := 0
 SEEDS ?= 2000
 SHORT_SEEDS ?= 600
 REPORT := measure/report/report.py
@@ -20,7 +23,7 @@ deps: ## Install and build everything a fresh machine lacks (idempotent; root fo
 build: deps-dev ## Build the dataplane (C) and the Go programs into build/
 	@hack/dataplane build release
 	@mkdir -p build/bin
-	CGO_ENABLED=0 go build -trimpath -ldflags="-X main.version=$(file <VERSION)" -o build/bin/ ./operator/cmd/... ./e2e/cluster/cmd/... ./e2e/cmd/... ./clients/go/r2p2/example/...
+	go build -ldflags="-X main.version=$(file <VERSION)" -o build/bin/ ./operator/cmd/... ./e2e/cluster/cmd/... ./e2e/cmd/... ./clients/go/r2p2/example/...
 
 .PHONY: deps-dev
 deps-dev:
@@ -111,7 +114,7 @@ e2e-crab-short: ## The core of it: clients, forgeries, pods, both balancers, age
 e2e-crab-short: CRAB_RUN := -short -run='$(CRAB_CORE)'
 e2e-crab e2e-crab-short: deps-dev
 	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/$@.json
-	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
+	@go build -o build/bin/ ./operator/cmd/bobtail-redirect
 	@hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb
 	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m -parallel=3 $(CRAB_RUN) ./e2e/crab; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
@@ -150,7 +153,7 @@ p4-short: P4_RUN := --events=100000
 p4 p4-short: deps-dev
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
-	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./hack/p4/cmd/p4check
+	@go build -o build/bin/ ./hack/p4/cmd/p4check
 	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
 	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
@@ -202,7 +205,7 @@ cases: ## Cases from the field that lack a test which cites them and was seen to
 test-faults: ## Kill, pause, cut off and garble the real programs in network namespaces (root)
 	@for b in release asan tsan; do hack/dataplane build $$b >/dev/null || exit 1; done
 	@mkdir -p $(MEASURED) build/bin
-	@go build -o build/bin/ ./e2e/cmd/bobtail-faults && go build -race -o build/bin/faultpeer ./e2e/faults/peer
+	@go build -o build/bin/ ./e2e/cmd/bobtail-faults && CGO_ENABLED=1 go build -race -o build/bin/faultpeer ./e2e/faults/peer
 	build/bin/bobtail-faults --variants="$(or $(VARIANTS),$(FAULT_MATRIX))" --themes="$(THEMES)" --seed=$(or $(FAULT_SEED),1) \
 	  --repeat=$(or $(REPEAT),1) --measurements=$(MEASURED)/faults.json; code=$$?; \
 	  $(REPORT) $(if $(VARIANTS)$(THEMES),faults,faults-matrix) --measurements $(MEASURED)/faults.json && exit $$code
@@ -287,7 +290,7 @@ lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian
 lancet-real: ## The program lancet against Redis and NGINX from Debian: six loads, each conclusive or with the reason why not (4 to 38 min)
 	@hack/dataplane build release >/dev/null
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/lancet-real.json
-	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/lancet
+	@go build -o build/bin/ ./operator/cmd/lancet
 	measure/lancet/real.py --out=build/lancet-real --measurements=$(MEASURED)/lancet-real.json; code=$$?; \
 	  $(REPORT) lancet-real --measurements $(MEASURED)/lancet-real.json && exit $$code
 
@@ -307,8 +310,8 @@ fuzz-long: ## Fuzz client, server, router and all of them together: make fuzz-lo
 test-sriov: ## SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, VT-d, vfio-pci, Linux 6.12); loads 130 MB once
 	@hack/dataplane build release >/dev/null
 	@mkdir -p build/bin
-	@CGO_ENABLED=0 go build -trimpath -ldflags=-s -o build/bin/ ./operator/cmd/bobtail-redirect
-	@CGO_ENABLED=0 go test -c -o build/bin/redirect.test ./operator/internal/redirect
+	@go build -ldflags=-s -o build/bin/ ./operator/cmd/bobtail-redirect
+	@go test -c -o build/bin/redirect.test ./operator/internal/redirect
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/sriov.json
 	@e2e/sriov/run.py --measurements=$(MEASURED)/sriov.json $(SRIOV); code=$$?; \
 	  $(REPORT) sriov --measurements $(MEASURED)/sriov.json && exit $$code
@@ -329,5 +332,5 @@ bench-sched: ## Threads that run to completion or steal work beside the single l
 bench-crab: deps ## CRAB beside direct, kube-proxy's DNAT, HAProxy and NGINX: make bench-crab BENCH="--quick --only=crab_rr" (root, 25 min)
 	@hack/dataplane build release
 	@mkdir -p build/bin
-	@CGO_ENABLED=0 go build -trimpath -o build/bin/ ./operator/cmd/bobtail-redirect
+	@go build -o build/bin/ ./operator/cmd/bobtail-redirect
 	@measure/bench/run.py --suite=bench-crab $(BENCH)
