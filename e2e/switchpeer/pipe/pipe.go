@@ -42,6 +42,7 @@ type Pipe struct {
 	mu      sync.Mutex
 	machine *model.Machine
 	tables  map[uint32]table
+	tallies map[uint32]tallied
 	ports   map[uint64]*port
 	waiting []model.Frame // the loop
 	counts  Counts
@@ -52,6 +53,12 @@ type table struct {
 	name    string
 	fields  int
 	actions map[uint32]action
+}
+
+// tallied is what the id of a counter means to the machine.
+type tallied struct {
+	name string
+	size int64
 }
 
 type action struct {
@@ -131,6 +138,10 @@ func (p *Pipe) Load(c *p4.ForwardingPipelineConfig) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.machine, p.tables, p.waiting = model.NewMachine(prog), tablesOf(info), nil
+	p.tallies = map[uint32]tallied{}
+	for _, c := range info.GetCounters() {
+		p.tallies[c.GetPreamble().GetId()] = tallied{c.GetPreamble().GetName(), c.GetSize()}
+	}
 	return nil
 }
 
@@ -155,6 +166,17 @@ func (p *Pipe) Unload() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.machine, p.tables, p.waiting = nil, nil, nil
+}
+
+// Count is of switchpeer.Counting.
+func (p *Pipe) Count(id uint32, index int64) (packets uint64, there bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, known := p.tallies[id]
+	if p.machine == nil || !known || index < 0 || index >= c.size {
+		return 0, false
+	}
+	return p.machine.Count(c.name, uint64(index)), true
 }
 
 var errNoProgram = errors.New("no program runs")
