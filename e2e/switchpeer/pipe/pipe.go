@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -281,7 +282,12 @@ func (p *Pipe) Look(see func(*model.Machine)) {
 // needs, and enough for a request to ask each of a few rows.
 const together = 4
 
-// arrive runs a frame, and then all that waits once more, since credits may have come.
+// turns is how many of the frames that wait have their turn when one arrives, and at every
+// tick. All of them each time would cost the more the more wait, and a loop that once is
+// longer than the machine can carry would stay so.
+const turns = 8
+
+// arrive runs a frame, and then some that wait, since credits may have come.
 func (p *Pipe) arrive(port uint64, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,11 +313,12 @@ func (p *Pipe) run(f model.Frame) {
 	p.waiting = append(p.waiting, still...)
 }
 
-// turn needs p.mu.
+// turn needs p.mu. Those that have to go on waiting are behind all others then.
 func (p *Pipe) turn() {
-	all := p.waiting
-	p.waiting = nil
-	for _, f := range all {
+	n := min(turns, len(p.waiting))
+	first := slices.Clone(p.waiting[:n])
+	p.waiting = slices.Delete(p.waiting, 0, n)
+	for _, f := range first {
 		p.run(f)
 	}
 }
