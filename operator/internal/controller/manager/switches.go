@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,10 +34,6 @@ func addSwitches(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("ask for the name of this host: %w", err)
 	}
-	shown, err := instrumentSwitches()
-	if err != nil {
-		return err
-	}
 	news := make(chan event.GenericEvent, newsOfSwitches)
 	lead := &leadership{reader: mgr.GetAPIReader(), namespace: o.Namespace, host: host, alone: !o.LeaderElect, now: time.Now}
 	looksAfter := &keeper.Keeper{
@@ -47,6 +44,10 @@ func addSwitches(mgr ctrl.Manager, o Options) error {
 			default:
 			}
 		},
+	}
+	shown, err := instrumentSwitches(looksAfter.Counts)
+	if err != nil {
+		return err
 	}
 	if err := mgr.Add(looksAfter); err != nil {
 		return fmt.Errorf("look after switches: %w", err)
@@ -63,6 +64,8 @@ func addSwitches(mgr ctrl.Manager, o Options) error {
 type switchStates struct {
 	mu  sync.Mutex
 	all map[string]keeper.State
+	// counts are what a switch has counted of its services, by namespace/name.
+	counts func(name string) map[string]keeper.Counted
 }
 
 func switchMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -77,17 +80,21 @@ var (
 	switchOthers     = switchMetric("entries_of_others", "Entries that are not the operator's.")
 	switchRepaired   = switchMetric("entries_repaired_total", "Entries written again because the switch had lost or changed them.")
 	switchPushes     = switchMetric("pipeline_pushes_total", "Pipelines pushed, each of which interrupts the switch.")
+	switchRequests   = switchMetric("requests_total", "Packets of a service by what became of them at the switch, as it counted them.", "namespace", "service", "fate")
 )
 
-var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes}
+var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes, switchRequests}
 
 // instrumentSwitches registers the metrics of switches.
-func instrumentSwitches() (*switchStates, error) {
-	s := &switchStates{all: map[string]keeper.State{}}
+func instrumentSwitches(counts func(name string) map[string]keeper.Counted) (*switchStates, error) {
+	s := &switchStates{all: map[string]keeper.State{}, counts: counts}
 	var already prometheus.AlreadyRegisteredError
 	err := metrics.Registry.Register(s)
 	if errors.As(err, &already) {
 		if before, is := already.ExistingCollector.(*switchStates); is {
+			before.mu.Lock()
+			defer before.mu.Unlock()
+			before.counts = counts
 			return before, nil
 		}
 	}
@@ -129,6 +136,12 @@ func (s *switchStates) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(switchPushes, prometheus.CounterValue, float64(state.Pushes), name)
 		for table, n := range state.Used {
 			to <- prometheus.MustNewConstMetric(switchEntries, prometheus.GaugeValue, float64(n), name, table)
+		}
+		for of, counted := range s.counts(name) {
+			namespace, service, _ := strings.Cut(of, "/")
+			for fate, n := range counted.By {
+				to <- prometheus.MustNewConstMetric(switchRequests, prometheus.CounterValue, float64(n), name, namespace, service, string(fate))
+			}
 		}
 	}
 }
