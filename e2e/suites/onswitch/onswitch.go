@@ -32,7 +32,7 @@ const (
 
 // The load: eight workers of 4 ms carry 2,000 requests a second, and the checker some thousand.
 const (
-	rate      = 250
+	rate      = 160
 	leastRPCs = 10_000
 	sockets   = 8
 )
