@@ -18,6 +18,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
@@ -27,33 +28,47 @@ import (
 // when the controller looks by itself.
 const newsOfSwitches = 256
 
-// addSwitches adds the controller of ProgrammableSwitches, and who looks after them while
-// this process leads.
-func addSwitches(mgr ctrl.Manager, o Options) error {
+// switchKeeper looks after switches while this process leads, and has news of them.
+type switchKeeper struct {
+	keeper.Keeper
+	news chan event.GenericEvent
+}
+
+func keeperOf(mgr ctrl.Manager, o Options) (*switchKeeper, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("ask for the name of this host: %w", err)
+		return nil, fmt.Errorf("ask for the name of this host: %w", err)
 	}
-	news := make(chan event.GenericEvent, newsOfSwitches)
 	lead := &leadership{reader: mgr.GetAPIReader(), namespace: o.Namespace, host: host, alone: !o.LeaderElect, now: time.Now}
-	looksAfter := &keeper.Keeper{
-		Term: lead.Term, Now: time.Now, Patience: link.Usual, Period: keeper.Period, First: keeper.First, Longest: keeper.Longest,
-		Notify: func(name string) {
-			select {
-			case news <- event.GenericEvent{Object: &v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
-			default:
-			}
-		},
+	k := &switchKeeper{news: make(chan event.GenericEvent, newsOfSwitches)}
+	k.Keeper.Term, k.Keeper.Now, k.Keeper.Patience = lead.Term, time.Now, link.Usual
+	k.Keeper.Period, k.Keeper.First, k.Keeper.Longest = keeper.Period, keeper.First, keeper.Longest
+	k.Keeper.Notify = func(name string) {
+		select {
+		case k.news <- event.GenericEvent{Object: &v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+		default:
+		}
 	}
+	return k, nil
+}
+
+// refusals is what a switch refused of a service, for objectives.
+func (k *switchKeeper) refusals(name, namespace, service string) (slo.SwitchRefusals, bool) {
+	c, known := k.Counts(name)[namespace+"/"+service]
+	return slo.SwitchRefusals{Since: c.Since, Count: c.Refused()}, known
+}
+
+// addSwitches adds the controller of ProgrammableSwitches, and who looks after them.
+func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
 	shown, err := instrumentSwitches(looksAfter.Counts)
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(looksAfter); err != nil {
+	if err := mgr.Add(&looksAfter.Keeper); err != nil {
 		return fmt.Errorf("look after switches: %w", err)
 	}
 	r := &programmableswitch.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: looksAfter, News: news,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
 	}
 	_, err = await(mgr, features.Switches, r.SetupWithManager)

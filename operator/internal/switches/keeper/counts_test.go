@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,15 +67,22 @@ func (p *countingPlane) set(c switches.Cell, n uint64) {
 	p.cells[c] = n
 }
 
-// What the switch counts of a service is read with everything else. A server without such
-// reads is served all the same, and one that answers nonsense is said to be broken.
-func TestCounts(t *testing.T) {
-	plane := &countingPlane{cells: map[switches.Cell]uint64{}}
-	p, err := switchpeer.Start(switchpeer.Options{Device: 1, Dataplane: plane})
-	if err != nil {
+// counted is a keeper with a switch that counts for one service, which has one worker.
+type counted struct {
+	plane *countingPlane
+	peer  *switchpeer.Peer
+	k     *Keeper
+	cells map[switches.Cell]switches.Fate
+}
+
+func newCounted(t *testing.T) counted {
+	t.Helper()
+	c := counted{plane: &countingPlane{cells: map[switches.Cell]uint64{}}}
+	var err error
+	if c.peer, err = switchpeer.Start(switchpeer.Options{Device: 1, Dataplane: c.plane}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Stop)
+	t.Cleanup(c.peer.Stop)
 	text, err := os.ReadFile("../testdata/router.p4info.txtpb")
 	if err != nil {
 		t.Fatal(err)
@@ -83,64 +91,73 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _ := start(t, always)
 	worker := netip.MustParseAddrPort("198.18.0.2:8000")
-	d := Desired{Generation: 1, Target: link.Target{Endpoint: p.Address(), DeviceID: 1}, Identity: "counts", Revision: "a",
+	c.cells = info.CellsOf(switches.Place{Rows: 1, Slots: []netip.AddrPort{worker}})
+	c.k, _ = start(t, always)
+	c.k.Set("leaf", Desired{Generation: 1, Target: link.Target{Endpoint: c.peer.Address(), DeviceID: 1}, Identity: "counts", Revision: "a",
 		Pipeline: Pipeline{Info: info, Cookie: 5, Push: true}, Ranks: switches.Ranks, Tag: tag,
 		Services: []switches.Service{{Name: "echo", Version: "one", Address: netip.MustParseAddrPort("192.0.2.1:8000"), Reports: netip.MustParseAddrPort("192.0.2.1:9000"),
 			Choice: switches.ByCredit, Depth: 3, Held: 100, Patience: 1000, Loss: 1000, OwnMAC: 0x0200000000ff,
-			Workers: []switches.Worker{{Address: worker, NextHop: switches.NextHop{MAC: 0x020000000001, Port: 1}}}}}}
-	k.Set("leaf", d)
-	until(t, k, "leaf", "a switch that is programmed", settled(1))
-	if c, had := k.Counts("leaf")["echo"]; !had || c.By[switches.Placed] != 0 {
-		t.Errorf("counted from the beginning: %+v, %v", c, had)
+			Workers: []switches.Worker{{Address: worker, NextHop: switches.NextHop{MAC: 0x020000000001, Port: 1}}}}}})
+	until(t, c.k, "leaf", "a switch that is programmed", settled(1))
+	return c
+}
+
+// garble has every answer changed that holds a counter.
+func (c counted) garble(change func(*p4.ReadResponse, *p4.CounterEntry)) {
+	c.peer.Misbehave(func(f *switchpeer.Faults) {
+		f.Garble = func(r *p4.ReadResponse) {
+			for _, e := range r.GetEntities() {
+				if entry := e.GetCounterEntry(); entry != nil {
+					change(r, entry)
+				}
+			}
+		}
+	})
+}
+
+// What the switch counts of a service is read with everything else. A server without such
+// reads is served all the same, and one that answers nonsense adds nothing, or is said to be
+// broken.
+func TestCounts(t *testing.T) {
+	c := newCounted(t)
+	if got, had := c.k.Counts("leaf")["echo"]; !had || got.By[switches.Placed] != 0 {
+		t.Errorf("counted from the beginning: %+v, %v", got, had)
 	}
-	place := switches.Place{ID: 0, Base: 0, Rows: 1, Slots: []netip.AddrPort{worker}}
-	for cell, fate := range info.CellsOf(place) {
+	for cell, fate := range c.cells {
 		switch fate {
 		case switches.Placed:
-			plane.set(cell, 900)
+			c.plane.set(cell, 900)
 		case switches.Late:
-			plane.set(cell, 7)
+			c.plane.set(cell, 7)
 		}
 	}
-	counted := func(State) bool {
-		c := k.Counts("leaf")["echo"]
-		return c.By[switches.Placed] == 900 && c.By[switches.Late] == 7 && c.Refused() == 7
+	right := func(State) bool {
+		got := c.k.Counts("leaf")["echo"]
+		return got.By[switches.Placed] == 900 && got.By[switches.Late] == 7 && got.Refused() == 7
 	}
-	until(t, k, "leaf", "what the switch has counted", counted)
+	until(t, c.k, "leaf", "what the switch has counted", right)
 
-	p.Misbehave(func(f *switchpeer.Faults) {
-		f.Garble = func(r *p4.ReadResponse) {
-			for _, e := range r.GetEntities() {
-				if c := e.GetCounterEntry(); c != nil {
-					c.Data.PacketCount = -5
-					c.Index.Index += 1 << 40
-				}
-			}
-		}
+	var answers atomic.Int64
+	c.garble(func(_ *p4.ReadResponse, e *p4.CounterEntry) {
+		e.Data.PacketCount = -5
+		e.Index.Index += 1 << 40
+		answers.Add(1)
 	})
-	for range 3 { // the session goes on, and nothing is added
-		s := until(t, k, "leaf", "a round", settled(1))
-		if !counted(s) {
-			t.Fatalf("nonsense was counted: %+v", k.Counts("leaf"))
-		}
+	until(t, c.k, "leaf", "some rounds of nonsense", func(State) bool { return answers.Load() > int64(4*len(c.cells)) })
+	if s, _ := c.k.State("leaf"); !right(s) || s.Fault != nil {
+		t.Errorf("nonsense was counted: %+v, %v", c.k.Counts("leaf"), s.Fault)
 	}
-	p.Misbehave(func(f *switchpeer.Faults) {
-		f.Garble = func(r *p4.ReadResponse) {
-			for _, e := range r.GetEntities() {
-				if e.GetCounterEntry() != nil {
-					r.Entities = append(r.Entities, r.Entities...)
-					return
-				}
-			}
+	c.garble(func(r *p4.ReadResponse, _ *p4.CounterEntry) {
+		if len(r.Entities) <= len(c.cells) {
+			r.Entities = append(r.Entities, r.Entities...)
 		}
 	})
-	until(t, k, "leaf", "a server that answers too much", faulty(link.Broken, "answers for more counters"))
-	p.Misbehave(func(f *switchpeer.Faults) { f.Garble, f.NoCounters = nil, true })
-	until(t, k, "leaf", "a server without counters", settled(1))
-	k.Forget("leaf")
-	if c := k.Counts("leaf"); c != nil {
-		t.Errorf("a switch that is forgotten has counts: %+v", c)
+	until(t, c.k, "leaf", "a server that answers too much", faulty(link.Broken, "answers for more counters"))
+	c.peer.Misbehave(func(f *switchpeer.Faults) { f.Garble, f.NoCounters = nil, true })
+	until(t, c.k, "leaf", "a server without counters", settled(1))
+	c.k.Forget("leaf")
+	if got := c.k.Counts("leaf"); got != nil {
+		t.Errorf("a switch that is forgotten has counts: %+v", got)
 	}
 }
