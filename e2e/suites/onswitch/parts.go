@@ -26,7 +26,7 @@ func (s *Suite) over(ctx context.Context) error {
 			if err := s.patch(ctx, Service, onSwitch(front(1))); err != nil {
 				return err
 			}
-			if err := s.Env.WaitCondition(ctx, time.Minute, Namespace, "rpcsvc", Service, "Programmed=True"); err != nil {
+			if err := s.Env.ConditionSoon(ctx, time.Minute, Namespace, "rpcservices", Service, "Programmed=True"); err != nil {
 				return err
 			}
 			s.Got.SetFinite("switch_apply_to_programmed_seconds", time.Since(begun).Seconds())
