@@ -202,7 +202,7 @@ spec:
   workersPerReplica: %[4]d
   server:
     image: localhost/bobtail/serve:%[5]s
-    args: [--service-time=fixed:4ms, --occupy=sleep]
+    args: [--service-time=fixed:%[6]s, --occupy=sleep]
     resources: {requests: {cpu: 10m, memory: 16Mi}}
   router:
     replicas: 2
@@ -213,6 +213,12 @@ spec:
     resources: {requests: {cpu: 10m, memory: 16Mi}}
 `
 
+// manifest of a service in software: so many pods, so many workers in each, and for how long
+// one of them sleeps for a request.
+func (s *Suite) manifest(name string, pods, workers int, sleeps string) string {
+	return fmt.Sprintf(serviceManifest, name, Namespace, pods, workers, s.Env.Version, sleeps)
+}
+
 // software: the service as it was before there was a switch.
 func (s *Suite) software(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a service in software: kubectl apply -f " + Service + ".yaml until it is Ready", Cost: "20 s",
@@ -220,7 +226,7 @@ func (s *Suite) software(ctx context.Context) error {
 		if err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
 			return err
 		}
-		if err := s.Env.Apply(ctx, fmt.Sprintf(serviceManifest, Service, Namespace, 2, 4, s.Env.Version)); err != nil {
+		if err := s.Env.Apply(ctx, s.manifest(Service, 2, 4, "4ms")); err != nil {
 			return err
 		}
 		return s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcsvc", Service, "Ready=True")
