@@ -63,7 +63,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-switch
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -99,6 +99,9 @@ e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices
+
+e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
+	@e2e/run e2e-switch $(SWITCH)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)

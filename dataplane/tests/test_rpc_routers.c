@@ -348,6 +348,38 @@ static void r112_a_router_that_returns_finds_its_own_counters(void **state)
     lab_end(&lab);
 }
 
+// A switch knows places, and not who had them before: one that is free may go to a worker that began before the one
+// that left (W-7). So what counts is when a worker joined, and it joins anew when the router returns; its counters go
+// on.
+static void r112_a_worker_that_joins_later_has_a_later_incarnation(void **state)
+{
+    (void)state;
+    const uint64_t tick = UINT64_C(1) << BT_INCARNATION_SHIFT;
+    lab_init(&lab, 1);
+    router_a = bt_addr_v4u(0x0a000003, 8000);
+    router_b = bt_addr_v4u(0x0a000004, 8000);
+    lab.scfg.incarnation_shift = BT_INCARNATION_SHIFT;
+    lab_start(&lab);
+    set_routers(1, &router_a, &router_a);
+    settle();
+    assert_int_equal(last_to(&router_a)->incarnation, 77);
+    lab.now += 3 * tick;
+    set_routers(2, &router_a, &router_b);
+    forwarded(&router_b, 1, NULL);
+    settle();
+    assert_int_equal(last_to(&router_a)->incarnation, 77);
+    assert_int_equal(last_to(&router_b)->incarnation, 80);
+    set_routers(1, &router_a, &router_a);
+    settle();
+    lab.now += 2 * tick;
+    set_routers(2, &router_a, &router_b);
+    settle();
+    assert_int_equal(last_to(&router_a)->incarnation, 77);
+    assert_int_equal(last_to(&router_b)->incarnation, 82);
+    assert_int_equal(last_to(&router_b)->received, 1);
+    lab_end(&lab);
+}
+
 static void r114_a_removed_router_gets_its_last_feedback_and_no_more(void **state)
 {
     (void)state;
@@ -447,6 +479,7 @@ int main(void)
         cmocka_unit_test(r112_a_router_configured_late_keeps_its_counters),
         cmocka_unit_test(r112_routers_of_one_host_keep_their_own_counters),
         cmocka_unit_test(r112_a_router_that_returns_finds_its_own_counters),
+        cmocka_unit_test(r112_a_worker_that_joins_later_has_a_later_incarnation),
         cmocka_unit_test(r114_a_removed_router_gets_its_last_feedback_and_no_more),
         cmocka_unit_test(r42_legacy_router_gets_16_byte_feedback),
         cmocka_unit_test(r12_replicated_policies_are_dropped),

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -46,6 +47,22 @@ func (o Object) Condition(kind string) Condition {
 func (e *Env) Object(ctx context.Context, namespace, resource, name string) (Object, error) {
 	var o Object
 	return o, e.Get(ctx, &o, "-n", namespace, resource, name)
+}
+
+// ConditionSoon waits as WaitCondition does for an object of Bobtail's own group, and asks
+// the API server itself, so that what is timed is not the start of a kubectl.
+func (e *Env) ConditionSoon(ctx context.Context, limit time.Duration, namespace, plural, name, wanted string) error {
+	kind, status, _ := strings.Cut(wanted, "=")
+	return Until(ctx, limit, 20*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+		var o Object
+		text, err := e.ask(ctx, "/apis/bobtail.dev/v1alpha1/namespaces/"+namespace+"/"+plural+"/"+name)
+		if err == nil {
+			err = json.Unmarshal(text, &o)
+		}
+		c := o.Condition(kind)
+		return err == nil && c.Status == status && c.ObservedGeneration == o.Metadata.Generation,
+			fmt.Sprintf("%s/%s: %s=%s (%s: %s)", plural, name, kind, c.Status, c.Reason, c.Message), err
+	})
 }
 
 // WaitCondition waits until a condition has the status wanted, such as Ready=True, for the object's own generation.

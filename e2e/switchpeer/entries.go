@@ -199,7 +199,7 @@ func (p *Peer) stored(e *p4.Entity) *p4.Entity {
 	return e
 }
 
-// Read answers for one table, or for the groups.
+// Read answers for one table, for the groups, or for places in counters.
 func (p *Peer) Read(r *p4.ReadRequest, server p4.P4Runtime_ReadServer) error {
 	p.slow(server.Context())
 	out, err := p.read(r)
@@ -217,6 +217,14 @@ func (p *Peer) read(r *p4.ReadRequest) (*p4.ReadResponse, error) {
 	}
 	out := &p4.ReadResponse{}
 	for _, ask := range r.GetEntities() {
+		if c := ask.GetCounterEntry(); c != nil {
+			one, err := p.counter(c)
+			if err != nil {
+				return nil, err
+			}
+			out.Entities = append(out.Entities, one)
+			continue
+		}
 		table := ask.GetTableEntry().GetTableId()
 		if table == 0 && p.faults.NoGroups {
 			return nil, status.Error(codes.Unimplemented, "no groups")
@@ -231,6 +239,21 @@ func (p *Peer) read(r *p4.ReadRequest) (*p4.ReadResponse, error) {
 		p.faults.Garble(out)
 	}
 	return out, nil
+}
+
+// counter answers for one place in a counter.
+func (p *Peer) counter(c *p4.CounterEntry) (*p4.Entity, error) {
+	counting, can := p.plane.(Counting)
+	if !can || p.faults.NoCounters {
+		return nil, status.Error(codes.Unimplemented, "no counters")
+	}
+	n, there := counting.Count(c.GetCounterId(), c.GetIndex().GetIndex())
+	if !there {
+		return nil, status.Error(codes.OutOfRange, "no such counter")
+	}
+	return &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{
+		CounterId: c.GetCounterId(), Index: c.GetIndex(), Data: &p4.CounterData{PacketCount: int64(n)},
+	}}}, nil
 }
 
 // answered is an entity as a server with its habits writes it.

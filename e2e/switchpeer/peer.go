@@ -44,6 +44,8 @@ type Faults struct {
 	Lax bool
 	// RefuseArbitration ends every stream.
 	RefuseArbitration bool
+	// NoCounters refuses reads of counters.
+	NoCounters bool
 	// Garble, when set, may change what is answered to a read.
 	Garble func(*p4.ReadResponse)
 }
@@ -91,6 +93,12 @@ type Dataplane interface {
 	// Put inserts or replaces an entity, Remove takes it out.
 	Put(e *p4.Entity) error
 	Remove(e *p4.Entity) error
+}
+
+// Counting is a Dataplane that counts packets.
+type Counting interface {
+	// Count is a place in an indirect counter; false: there is none.
+	Count(id uint32, index int64) (packets uint64, there bool)
 }
 
 // none forwards nothing.

@@ -134,7 +134,7 @@ func TestJoinAndPeriodic(t *testing.T) {
 	r.keys = Keyring{someKey}
 	s := newServer(t, ServerConfig{Routers: []Router{r.router()}, Keys: r.keys, QueueDepth: 6})
 	f, _, from := r.next(func(f *wire.FeedbackMsg) bool { return true })
-	if f.Flags&wire.FeedbackJoin == 0 || f.N != 6 || f.Incarnation != s.Incarnation() || f.Received != 0 || from != s.Addrs()[0] {
+	if f.Flags&wire.FeedbackJoin == 0 || f.N != 6 || int32(f.Incarnation-s.Incarnation()) < 0 || f.Received != 0 || from != s.Addrs()[0] {
 		t.Errorf("first FEEDBACK %+v from %v", f, from)
 	}
 	r.next(func(f *wire.FeedbackMsg) bool {
@@ -153,6 +153,36 @@ func TestEveryLifeHasALaterIncarnation(t *testing.T) {
 		}
 		last = next
 	}
+}
+
+// R-112, W-7: a switch gives the place of a worker that left to one that may have begun
+// before it. What counts is when a worker joined, and it joins anew when a router returns.
+func TestJoiningLaterIsALaterIncarnation(t *testing.T) {
+	a, b := newFakeRouter(t), newFakeRouter(t)
+	s := newServer(t, ServerConfig{Routers: []Router{a.router()}})
+	first, _, _ := a.next(func(*wire.FeedbackMsg) bool { return true })
+	later := func(ticks int64) { s.started = s.started.Add(-time.Duration(ticks << incarnationShift)) }
+	only, both := Settings{Routers: []Router{a.router()}, QueueDepth: 4}, Settings{Routers: []Router{a.router(), b.router()}, QueueDepth: 4}
+	w := s.workers[0]
+	told := func() (ofA, ofB uint32) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.routerAt(plain(a.router().Request)).incarnation, w.routerAt(plain(b.router().Request)).incarnation
+	}
+	later(1000)
+	w.apply(both)
+	ofA, ofB := told()
+	if ofA != first.Incarnation || int32(ofB-ofA) < 1000 {
+		t.Errorf("incarnations %d and, joined 1,000 ticks later, %d", ofA, ofB)
+	}
+	w.apply(only)
+	later(1000)
+	w.apply(both)
+	again, returned := told()
+	if again != ofA || int32(returned-ofB) < 1000 {
+		t.Errorf("incarnations %d and, returned 1,000 ticks later, %d; they were %d and %d", again, returned, ofA, ofB)
+	}
+	b.next(func(f *wire.FeedbackMsg) bool { return f.Incarnation == returned && f.Flags&wire.FeedbackJoin != 0 })
 }
 
 // the reply goes to the client the router named, FEEDBACK

@@ -155,7 +155,16 @@ type Server struct {
 // newIncarnation grows with every start, 15 a second, in step with the servers
 // in C: routers tell a new life from a late packet by serial arithmetic
 // so a random number would lock half of all restarted servers out.
-func newIncarnation(now time.Time) uint32 { return uint32(now.UnixNano() >> 26) }
+func newIncarnation(now time.Time) uint32 { return uint32(now.UnixNano() >> incarnationShift) }
+
+// incarnationShift: 2^26 ns are a tick.
+const incarnationShift = 26
+
+// incarnationOfNow is what a router hears that is joined now: later than what workers said
+// that began before. A switch knows places, and gives that of one of those to another (W-7).
+func (s *Server) incarnationOfNow() uint32 {
+	return s.incarnation + uint32(time.Since(s.started)>>incarnationShift)
+}
 
 // NewServer binds the workers' ports and starts serving. It tells every
 // router at once that its workers joined.

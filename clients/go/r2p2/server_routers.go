@@ -30,6 +30,10 @@ type routerState struct {
 	heard      time.Time // newest request through it
 	told       time.Time // newest FEEDBACK to it
 	joinLeft   int
+	// left: it was configured once, and is not now.
+	left bool
+	// incarnation is the server's when the router was joined.
+	incarnation uint32
 }
 
 // heardWithin says whether a request came through the router lately.
@@ -37,9 +41,9 @@ func (r *routerState) heardWithin(d time.Duration, now time.Time) bool {
 	return !r.heard.IsZero() && now.Sub(r.heard) < d
 }
 
-func newRouterState(r Router, configured bool) *routerState {
+func newRouterState(r Router, configured bool, incarnation uint32) *routerState {
 	r.Request, r.Feedback = plain(r.Request), plain(r.Feedback)
-	return &routerState{Router: r, id: wire.RouterID(r.Request), configured: configured, joinLeft: joinRepeats}
+	return &routerState{Router: r, id: wire.RouterID(r.Request), configured: configured, joinLeft: joinRepeats, incarnation: incarnation}
 }
 
 // apply replaces the worker's settings; every router hears of it at once.
@@ -47,15 +51,22 @@ func (w *worker) apply(set Settings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keys, w.depth = set.Keys, set.QueueDepth
+	before := map[*routerState]bool{}
 	for _, r := range w.routers {
-		r.configured = false
+		before[r], r.configured = r.configured, false
 	}
 	for _, want := range set.Routers {
 		known := w.routerAt(plain(want.Request))
-		if known == nil {
+		switch {
+		case known == nil:
 			known = w.addRouter(want, true)
+		case known.left: // it joins anew; its counters go on
+			known.incarnation, known.joinLeft = w.server.incarnationOfNow(), joinRepeats
 		}
 		known.configured, known.Feedback = true, plain(want.Feedback)
+	}
+	for r, was := range before {
+		r.left = !r.configured && (was || r.left)
 	}
 	w.tellAll(0)
 }
@@ -108,7 +119,7 @@ func (w *worker) throughRouter(h *wire.Header, packet []byte, from netip.AddrPor
 // not heard from for longest; pairs it still has keep counting on its account,
 // which nobody reads any more.
 func (w *worker) addRouter(r Router, configured bool) *routerState {
-	state := newRouterState(r, configured)
+	state := newRouterState(r, configured, w.server.incarnationOfNow())
 	if len(w.routers) < routerSlots {
 		w.routers = append(w.routers, state)
 		return state
@@ -143,7 +154,7 @@ func (w *worker) grant(r *routerState, now time.Time, heard time.Duration) uint1
 func (w *worker) feedback(r *routerState, flags uint8, pair *serverPair) []byte {
 	now := time.Now()
 	f := wire.FeedbackMsg{
-		Flags: flags, N: w.grant(r, now, w.server.timing().RouterHeard), Incarnation: w.server.incarnation,
+		Flags: flags, N: w.grant(r, now, w.server.timing().RouterHeard), Incarnation: r.incarnation,
 		Received: r.received, Served: r.served,
 	}
 	h := wire.Header{Type: wire.Feedback, First: true, Last: true, Ext: true, Count: 1}

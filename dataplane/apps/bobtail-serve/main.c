@@ -60,6 +60,7 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
         .max_held = 256,
         .max_message = app->opt.max_message,
         .incarnation = incarnation,
+        .incarnation_shift = BT_INCARNATION_SHIFT,
         .timers = bt_rpc_timers_for((enum bt_device)app->opt.device),
         .seed = {bt_new_seed(), bt_new_seed()},
         .pool = app->pool,

@@ -158,7 +158,7 @@ static uint32_t new_incarnation(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     uint64_t ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    return (uint32_t)(ns >> 26);
+    return (uint32_t)(ns >> BT_INCARNATION_SHIFT);
 }
 
 static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, const uint64_t seed[2])
@@ -175,6 +175,7 @@ static bool make_server(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
         .max_held = 64,
         .max_message = c->max_message,
         .incarnation = new_incarnation(),
+        .incarnation_shift = BT_INCARNATION_SHIFT,
         .timers = bt_rpc_timers_for(c->fast_timers ? BT_DEVICE_SRIOV : BT_DEVICE_KERNEL),
         .seed = {seed[0], seed[1]},
         .pool = &ep->pool.pool,

@@ -108,7 +108,8 @@ static bool open_ports(struct bobtail_server *s, const struct bobtail_server_con
         .max_done = 16384,
         .max_held = 64,
         .max_message = c->max_message,
-        .incarnation = (uint32_t)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec) >> 26),
+        .incarnation = (uint32_t)(((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec) >> BT_INCARNATION_SHIFT),
+        .incarnation_shift = BT_INCARNATION_SHIFT,
         .timers = bt_rpc_timers_for(c->fast_timers ? BT_DEVICE_SRIOV : BT_DEVICE_KERNEL),
     };
     for (uint32_t i = 0; i < s->ports; i++) {

@@ -68,6 +68,7 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
         s->pair[i].next_free = s->free;
         s->free = &s->pair[i];
     }
+    s->began = now_ns;
     bt_wheel_init(&s->wheel, now_ns);
     bt_server_shares(s);
     bt_wheel_add(&s->wheel, &s->period, now_ns);

@@ -64,19 +64,23 @@ struct bt_server_router {
     bool legacy;             // 16-byte FEEDBACK; requests without any router mark count as its own
 };
 
+// An incarnation is a wall clock at its start in ticks of 2^26 ns, 15 a second.
+#define BT_INCARNATION_SHIFT 26
+
 struct bt_server_cfg {
-    struct bt_addr local;    // worker identity
-    uint16_t local_index;    // bt_pkt.local of what we send
-    uint16_t mtu;            // IP MTU, default 1500
-    uint16_t n;              // requests queued and executing granted in all, 1…64
-    uint16_t feedback_port;  // of a router known only by its valid tag, default 9000
-    uint32_t max_pending;    // pairs receiving, executing or kept for repair
-    uint32_t max_assemblies; // multi-packet requests being received at once
-    uint32_t max_done;       // finished pairs remembered against duplicates
-    uint32_t max_held;       // packets held that overtook their F packet
-    uint32_t max_message;    // bytes, default 1 MiB
-    uint32_t incarnation;    // changes at every start
-    bool replicated;         // policies 2 and 3 are handed over like the others; else they are refused
+    struct bt_addr local;      // worker identity
+    uint16_t local_index;      // bt_pkt.local of what we send
+    uint16_t mtu;              // IP MTU, default 1500
+    uint16_t n;                // requests queued and executing granted in all, 1…64
+    uint16_t feedback_port;    // of a router known only by its valid tag, default 9000
+    uint32_t max_pending;      // pairs receiving, executing or kept for repair
+    uint32_t max_assemblies;   // multi-packet requests being received at once
+    uint32_t max_done;         // finished pairs remembered against duplicates
+    uint32_t max_held;         // packets held that overtook their F packet
+    uint32_t max_message;      // bytes, default 1 MiB
+    uint32_t incarnation;      // changes at every start
+    uint8_t incarnation_shift; // it grows every 2^this ns for routers that are joined later; 0: it does not
+    bool replicated;           // policies 2 and 3 are handed over like the others; else they are refused
     struct bt_rpc_timers timers;
     struct bt_keyring keys;
     uint64_t seed[2]; // of the pair tables' hashes

@@ -73,7 +73,7 @@ struct bt_done {
 struct bt_router_slot {
     struct bt_server_router_state st;
     uint32_t id;          // option kind 5
-    uint32_t incarnation; // cfg.incarnation, moved on when a slot changes owner
+    uint32_t incarnation; // cfg.incarnation, moved on until it was joined, and when a slot changes owner
     uint8_t used;
     uint8_t join_left; // FEEDBACK messages that still say JOIN
     uint8_t tag_only;  // never configured: its ports are a guess
@@ -106,7 +106,7 @@ struct bt_server {
     uint16_t share[BT_ROUTER_SLOTS + 1]; // max(1, n / routers) by number of routers
     bool leaving;
     struct bt_txq *txq; // of the call in progress, for timers
-    uint64_t now;
+    uint64_t now, began;
     uint64_t counters[BT_SERVER_COUNTERS];
 };
 

@@ -100,6 +100,15 @@ static void detach(struct bt_server *s, const struct bt_router_slot *r)
     }
 }
 
+// What a router that is joined now is told: later than what was said to it before, and than what workers said that
+// began before now. A switch gives the place of one of those to this worker (R-112, W-7).
+static uint32_t incarnation_of_now(const struct bt_server *s)
+{
+    uint64_t ticks =
+        s->cfg.incarnation_shift != 0 && s->now > s->began ? (s->now - s->began) >> s->cfg.incarnation_shift : 0;
+    return s->cfg.incarnation + (uint32_t)ticks + s->reclaimed;
+}
+
 // A free slot, else one that is not configured: settled ones first, then the
 // one not heard from for longest.
 static struct bt_router_slot *new_slot(struct bt_server *s, const struct bt_server_router *router)
@@ -130,7 +139,7 @@ static struct bt_router_slot *new_slot(struct bt_server *s, const struct bt_serv
         }
     }
     *best = (struct bt_router_slot){.used = 1, .join_left = JOIN_REPEATS};
-    best->incarnation = s->cfg.incarnation + s->reclaimed;
+    best->incarnation = incarnation_of_now(s);
     name_slot(best, router);
     if ((uint32_t)(best - s->router) >= s->router_top) {
         s->router_top = (uint32_t)(best - s->router) + 1;
@@ -365,6 +374,7 @@ static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *r
 {
     uint32_t known = 0;
     for (uint32_t k = 0; k < s->router_top; k++) {
+        bool joined = s->router[k].st.configured || s->router[k].tag_only;
         s->router[k].st.configured = false;
         for (int i = 0; i < count; i++) {
             if (!same_router(&s->router[k], &routers[i])) {
@@ -373,6 +383,10 @@ static uint32_t keep_known(struct bt_server *s, const struct bt_server_router *r
             name_slot(&s->router[k], &routers[i]);
             s->router[k].st.configured = true;
             s->router[k].tag_only = 0;
+            if (!joined) {
+                s->router[k].incarnation = incarnation_of_now(s);
+                s->router[k].join_left = JOIN_REPEATS;
+            }
             known |= 1u << i;
         }
     }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type Pipe struct {
 	mu      sync.Mutex
 	machine *model.Machine
 	tables  map[uint32]table
+	tallies map[uint32]tallied
 	ports   map[uint64]*port
 	waiting []model.Frame // the loop
 	counts  Counts
@@ -52,6 +54,12 @@ type table struct {
 	name    string
 	fields  int
 	actions map[uint32]action
+}
+
+// tallied is what the id of a counter means to the machine.
+type tallied struct {
+	name string
+	size int64
 }
 
 type action struct {
@@ -131,6 +139,10 @@ func (p *Pipe) Load(c *p4.ForwardingPipelineConfig) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.machine, p.tables, p.waiting = model.NewMachine(prog), tablesOf(info), nil
+	p.tallies = map[uint32]tallied{}
+	for _, c := range info.GetCounters() {
+		p.tallies[c.GetPreamble().GetId()] = tallied{c.GetPreamble().GetName(), c.GetSize()}
+	}
 	return nil
 }
 
@@ -155,6 +167,17 @@ func (p *Pipe) Unload() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.machine, p.tables, p.waiting = nil, nil, nil
+}
+
+// Count is of switchpeer.Counting.
+func (p *Pipe) Count(id uint32, index int64) (packets uint64, there bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c, known := p.tallies[id]
+	if p.machine == nil || !known || index < 0 || index >= c.size {
+		return 0, false
+	}
+	return p.machine.Count(c.name, uint64(index)), true
 }
 
 var errNoProgram = errors.New("no program runs")
@@ -259,7 +282,12 @@ func (p *Pipe) Look(see func(*model.Machine)) {
 // needs, and enough for a request to ask each of a few rows.
 const together = 4
 
-// arrive runs a frame, and then all that waits once more, since credits may have come.
+// turns is how many of the frames that wait have their turn when one arrives, and at every
+// tick. All of them each time would cost the more the more wait, and a loop that once is
+// longer than the machine can carry would stay so.
+const turns = 8
+
+// arrive runs a frame, and then some that wait, since credits may have come.
 func (p *Pipe) arrive(port uint64, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -285,11 +313,12 @@ func (p *Pipe) run(f model.Frame) {
 	p.waiting = append(p.waiting, still...)
 }
 
-// turn needs p.mu.
+// turn needs p.mu. Those that have to go on waiting are behind all others then.
 func (p *Pipe) turn() {
-	all := p.waiting
-	p.waiting = nil
-	for _, f := range all {
+	n := min(turns, len(p.waiting))
+	first := slices.Clone(p.waiting[:n])
+	p.waiting = slices.Delete(p.waiting, 0, n)
+	for _, f := range first {
 		p.run(f)
 	}
 }

@@ -83,6 +83,31 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// What arrives costs the same however many frames wait: a loop that is long stays short of
+// the machine, and all that wait have their turn.
+func TestLongLoop(t *testing.T) {
+	p := New()
+	p.Close() // no clock: what happens is what arrives
+	if err := p.Load(pipeline(t, sources(t))); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func(n int) model.Frame { return model.Frame{Port: 1, Data: []byte{byte(n)}} }
+	for n := range 5 * turns {
+		p.waiting = append(p.waiting, waiting(n))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := 0
+	for range 5 {
+		p.turn() // frames too short to be any leave at once
+		if now := 5*turns - len(p.waiting); now != seen+turns {
+			t.Fatalf("%d frames had their turn, want %d", now-seen, turns)
+		}
+		seen += turns
+	}
+	p.turn()
+}
+
 // What a kernel left to a device is done: sums are ended, and datagrams are cut.
 func TestFinished(t *testing.T) {
 	ends := bed.Ends{Src: bed.ClientIP, Dst: bed.RouterIP, SrcPort: 40000, DstPort: 8000}

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Connection",type=string,JSONPath=`.status.connection`
 // +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.status.role`
 // +kubebuilder:printcolumn:name="Entries",type=integer,JSONPath=`.status.entries`
-// +kubebuilder:printcolumn:name="Services",type=string,JSONPath=`.status.services[*].name`,priority=1
+// +kubebuilder:printcolumn:name="Services",type=integer,JSONPath=`.status.serviceCount`,priority=1
 // +kubebuilder:printcolumn:name="Repaired",type=integer,JSONPath=`.status.entriesRepaired`,priority=1
 // +kubebuilder:printcolumn:name="Cookie",type=string,JSONPath=`.status.cookie`,priority=1
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
@@ -313,6 +313,11 @@ type ProgrammableSwitchStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=128
 	Strangers []string `json:"strangers,omitempty"`
+
+	// serviceCount is how many services the switch holds, as read back.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ServiceCount int32 `json:"serviceCount"`
 
 	// services are those that ask for this switch, and what became of each.
 	// +optional

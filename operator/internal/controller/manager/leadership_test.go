@@ -8,15 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
 )
@@ -81,7 +84,9 @@ func TestSwitchMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &switchStates{all: map[string]keeper.State{}}
+	s := &switchStates{all: map[string]keeper.State{}, counts: func(name string) map[string]keeper.Counted {
+		return map[string]keeper.Counted{"demo/echo": {By: map[switches.Fate]uint64{switches.Late: 9}}}
+	}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
 	s.observe("leaf", keeper.State{Connected: true, Role: link.Role{Primary: true}, Settled: true, Repaired: 3, Pushes: 2, Strange: 1, Used: map[string]int64{"station": 5}}, true)
@@ -93,12 +98,13 @@ func TestSwitchMetrics(t *testing.T) {
 	}
 	got := map[string]float64{}
 	for _, f := range families {
-		if len(f.GetMetric()) != 1 || f.GetMetric()[0].GetLabel()[0].GetValue() != "leaf" {
+		labels := f.GetMetric()[0].GetLabel()
+		if len(f.GetMetric()) != 1 || !slices.ContainsFunc(labels, func(l *dto.LabelPair) bool { return l.GetName() == "switch" && l.GetValue() == "leaf" }) {
 			t.Errorf("%v", f)
 		}
 		got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
 	}
-	want := map[string]float64{"connected": 1, "primary": 1, "programmed": 1, "entries": 5, "entries_of_others": 1, "entries_repaired_total": 3, "pipeline_pushes_total": 2}
+	want := map[string]float64{"connected": 1, "primary": 1, "programmed": 1, "entries": 5, "entries_of_others": 1, "entries_repaired_total": 3, "pipeline_pushes_total": 2, "requests_total": 9}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)
 	}

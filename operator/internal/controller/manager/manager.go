@@ -161,9 +161,13 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if _, err := await(mgr, features.Switches, watches.Switches); err != nil {
 		return err
 	}
+	looksAfter, err := keeperOf(mgr, o)
+	if err != nil {
+		return err
+	}
 	slos := &slo.Reconciler{
 		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
-		Observe: objectives.observe, Now: time.Now,
+		Observe: objectives.observe, Now: time.Now, Refusals: looksAfter.refusals,
 	}
 	if err := slos.SetupWithManager(mgr); err != nil {
 		return err
@@ -178,7 +182,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err := addGroups(mgr, o, store, http); err != nil {
 		return err
 	}
-	if err := addSwitches(mgr, o); err != nil || !o.CRAB {
+	if err := addSwitches(mgr, o, looksAfter); err != nil || !o.CRAB {
 		return err
 	}
 	return addCRAB(mgr, o, crab, store)

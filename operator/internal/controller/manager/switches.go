@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
@@ -26,33 +28,47 @@ import (
 // when the controller looks by itself.
 const newsOfSwitches = 256
 
-// addSwitches adds the controller of ProgrammableSwitches, and who looks after them while
-// this process leads.
-func addSwitches(mgr ctrl.Manager, o Options) error {
+// switchKeeper looks after switches while this process leads, and has news of them.
+type switchKeeper struct {
+	keeper.Keeper
+	news chan event.GenericEvent
+}
+
+func keeperOf(mgr ctrl.Manager, o Options) (*switchKeeper, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("ask for the name of this host: %w", err)
+		return nil, fmt.Errorf("ask for the name of this host: %w", err)
 	}
-	shown, err := instrumentSwitches()
+	lead := &leadership{reader: mgr.GetAPIReader(), namespace: o.Namespace, host: host, alone: !o.LeaderElect, now: time.Now}
+	k := &switchKeeper{news: make(chan event.GenericEvent, newsOfSwitches)}
+	k.Keeper.Term, k.Keeper.Now, k.Keeper.Patience = lead.Term, time.Now, link.Usual
+	k.Keeper.Period, k.Keeper.First, k.Keeper.Longest = keeper.Period, keeper.First, keeper.Longest
+	k.Keeper.Notify = func(name string) {
+		select {
+		case k.news <- event.GenericEvent{Object: &v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+		default:
+		}
+	}
+	return k, nil
+}
+
+// refusals is what a switch refused of a service, for objectives.
+func (k *switchKeeper) refusals(name, namespace, service string) (slo.SwitchRefusals, bool) {
+	c, known := k.Counts(name)[namespace+"/"+service]
+	return slo.SwitchRefusals{Since: c.Since, Count: c.Refused()}, known
+}
+
+// addSwitches adds the controller of ProgrammableSwitches, and who looks after them.
+func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
+	shown, err := instrumentSwitches(looksAfter.Counts)
 	if err != nil {
 		return err
 	}
-	news := make(chan event.GenericEvent, newsOfSwitches)
-	lead := &leadership{reader: mgr.GetAPIReader(), namespace: o.Namespace, host: host, alone: !o.LeaderElect, now: time.Now}
-	looksAfter := &keeper.Keeper{
-		Term: lead.Term, Now: time.Now, Patience: link.Usual, Period: keeper.Period, First: keeper.First, Longest: keeper.Longest,
-		Notify: func(name string) {
-			select {
-			case news <- event.GenericEvent{Object: &v1alpha1.ProgrammableSwitch{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
-			default:
-			}
-		},
-	}
-	if err := mgr.Add(looksAfter); err != nil {
+	if err := mgr.Add(&looksAfter.Keeper); err != nil {
 		return fmt.Errorf("look after switches: %w", err)
 	}
 	r := &programmableswitch.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: looksAfter, News: news,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
 	}
 	_, err = await(mgr, features.Switches, r.SetupWithManager)
@@ -63,6 +79,8 @@ func addSwitches(mgr ctrl.Manager, o Options) error {
 type switchStates struct {
 	mu  sync.Mutex
 	all map[string]keeper.State
+	// counts are what a switch has counted of its services, by namespace/name.
+	counts func(name string) map[string]keeper.Counted
 }
 
 func switchMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -77,17 +95,21 @@ var (
 	switchOthers     = switchMetric("entries_of_others", "Entries that are not the operator's.")
 	switchRepaired   = switchMetric("entries_repaired_total", "Entries written again because the switch had lost or changed them.")
 	switchPushes     = switchMetric("pipeline_pushes_total", "Pipelines pushed, each of which interrupts the switch.")
+	switchRequests   = switchMetric("requests_total", "Packets of a service by what became of them at the switch, as it counted them.", "namespace", "service", "fate")
 )
 
-var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes}
+var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes, switchRequests}
 
 // instrumentSwitches registers the metrics of switches.
-func instrumentSwitches() (*switchStates, error) {
-	s := &switchStates{all: map[string]keeper.State{}}
+func instrumentSwitches(counts func(name string) map[string]keeper.Counted) (*switchStates, error) {
+	s := &switchStates{all: map[string]keeper.State{}, counts: counts}
 	var already prometheus.AlreadyRegisteredError
 	err := metrics.Registry.Register(s)
 	if errors.As(err, &already) {
 		if before, is := already.ExistingCollector.(*switchStates); is {
+			before.mu.Lock()
+			defer before.mu.Unlock()
+			before.counts = counts
 			return before, nil
 		}
 	}
@@ -129,6 +151,12 @@ func (s *switchStates) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(switchPushes, prometheus.CounterValue, float64(state.Pushes), name)
 		for table, n := range state.Used {
 			to <- prometheus.MustNewConstMetric(switchEntries, prometheus.GaugeValue, float64(n), name, table)
+		}
+		for of, counted := range s.counts(name) {
+			namespace, service, _ := strings.Cut(of, "/")
+			for fate, n := range counted.By {
+				to <- prometheus.MustNewConstMetric(switchRequests, prometheus.CounterValue, float64(n), name, namespace, service, string(fate))
+			}
 		}
 	}
 }

@@ -70,6 +70,15 @@ func TestServiceOfSwitch(t *testing.T) {
 	if st.ConfigHash != "hash-echo" || st.Workers != 6 || st.Reason != "" || len(st.UnreachableWorkers) != 1 {
 		t.Errorf("%+v", st)
 	}
+	s.known, s.state = true, keeper.State{Services: map[string]keeper.ServiceState{"demo/echo": {Version: "hash-echo"}}}
+	counted := s.psw.DeepCopy()
+	if writeStatus(counted, s, p, time.Unix(300, 0)); counted.Status.ServiceCount != 1 {
+		t.Errorf("%d services are held, want 1", counted.Status.ServiceCount)
+	}
+	s.state.Services = nil
+	if writeStatus(counted, s, p, time.Unix(300, 0)); counted.Status.ServiceCount != 0 {
+		t.Errorf("%d services are held before one was read back", counted.Status.ServiceCount)
+	}
 	full := serviceStatus(p.guests, keeper.State{Services: map[string]keeper.ServiceState{"demo/echo": {Version: "older", Refused: "16 workers would fit"}}})[0]
 	if full.Reason != v1alpha1.ReasonCapacityExceeded || full.Message != "16 workers would fit" || full.ConfigHash != "older" {
 		t.Errorf("%+v", full)

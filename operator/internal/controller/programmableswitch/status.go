@@ -51,6 +51,12 @@ func writeStatus(psw *v1alpha1.ProgrammableSwitch, s *snapshot, p plan, now time
 	if p.desired != nil { // while it is refused, what was asked before goes on
 		st.Services = serviceStatus(p.guests, s.state)
 	}
+	st.ServiceCount = 0
+	for _, of := range st.Services {
+		if of.ConfigHash != "" {
+			st.ServiceCount++
+		}
+	}
 }
 
 // writeSession says how the operator stands with the switch.

@@ -56,6 +56,7 @@ type snapshot struct {
 	services []part
 	holds    []part // of routers, over the window; none where there are none
 	nodes    nodes  // who measures for a target of protocol TCP
+	refused  uint64 // by a switch, over the window: no pod saw them
 
 	enforcement enforcement
 }
@@ -85,6 +86,7 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 	s.parts = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 		return r.Sidecars.Parts(ctx, t, latency, int(slo.Spec.WindowSeconds), windowParts)
 	})
+	s.refused = r.refusedBySwitch(slo, target)
 	if !slow {
 		return s, nil
 	}

@@ -80,6 +80,7 @@ func measure(s *snapshot) (measurement, error) {
 		// longest time.
 		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.Reply.CoveredSeconds, 1))
 	}
+	m.requests, m.rejected = m.requests+s.refused, m.rejected+s.refused
 	m.samples, m.unanswered = all.Total(), all.Inf()
 	if s.target != nil && render.TCP(s.target) {
 		m.describe(s)

@@ -47,6 +47,8 @@ type Reconciler struct {
 	Sidecars Sidecars
 	// Agents knows CRAB's agents; nil where there is no CRAB.
 	Agents Agents
+	// Refusals, when set, says what a switch refused of a service; false: nobody knows.
+	Refusals func(name, namespace, service string) (SwitchRefusals, bool)
 	// Events tells users when the answer changes.
 	Events events.EventRecorder
 	// Observe, when set, is told every measurement for the operator's own
@@ -57,6 +59,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	ledgers ledgers
+	refused refusals
 	told    told
 }
 
@@ -69,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	slo := &v1alpha1.ServiceLevelObjective{}
 	if err := r.Client.Get(ctx, req.NamespacedName, slo); err != nil {
 		r.ledgers.forget(req.NamespacedName)
+		r.refused.forget(req.NamespacedName)
 		r.observe(req.NamespacedName, nil, Counted{})
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

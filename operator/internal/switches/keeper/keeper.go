@@ -126,6 +126,7 @@ type charge struct {
 	mu      sync.Mutex
 	desired Desired
 	state   State
+	counts  map[string]Counted
 }
 
 // Start runs until ctx ends, then leaves all switches as they are.

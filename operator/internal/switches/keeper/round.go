@@ -33,10 +33,13 @@ type round struct {
 	// settled: the switch held what is wanted, so what is missing later has been lost.
 	settled string
 	// places is where services stand, so that what is lost comes back where it was.
-	places  switches.Places
-	next    int // row
-	refused refusal
-	state   State
+	places switches.Places
+	next   int // row
+	tally  tally
+	// uncounted: the switch lets nobody read its counters.
+	uncounted bool
+	refused   refusal
+	state     State
 }
 
 // refusal is of the pipeline that was refused last.
@@ -154,7 +157,7 @@ func (r *round) connect(ctx context.Context, d Desired) *link.Fault {
 		r.failures++
 		return link.FaultOf(err)
 	}
-	r.session, r.identity = session, d.Identity
+	r.session, r.identity, r.uncounted = session, d.Identity, false
 	return nil
 }
 
@@ -164,7 +167,13 @@ func (r *round) program(ctx context.Context, d Desired) *link.Fault {
 		return fault
 	}
 	diff, fault := r.compare(ctx, d)
-	if fault != nil || diff.Settled() {
+	if fault != nil {
+		return fault
+	}
+	if diff.Settled() {
+		return r.count(ctx, d)
+	}
+	if fault := r.count(ctx, d); fault != nil { // where new places begin
 		return fault
 	}
 	lost := r.settled == d.standing() && !d.Clear
@@ -181,7 +190,10 @@ func (r *round) program(ctx context.Context, d Desired) *link.Fault {
 		n := diff.Missing + diff.Changed + diff.Stale
 		return link.Faultf(link.Broken, "the switch took every write, and %d entries are still not as they were written", n)
 	}
-	return fault
+	if fault != nil {
+		return fault
+	}
+	return r.count(ctx, d) // before anybody is sent there
 }
 
 // compare reads everything back.

@@ -112,6 +112,7 @@ func play(s *Session, info *switches.Info) {
 	_, _ = s.Pipeline(ctx, false)
 	_, _ = s.Pipeline(ctx, true)
 	_ = s.Push(ctx, info.P4, []byte("x"), 1)
+	_, _, _ = s.Counters(ctx, []switches.Cell{{ID: 0x12000001, Index: 21}, {ID: 0x12000001, Index: -1}})
 	read, _ := s.Read(ctx, info)
 	wanted, _ := info.Group(1, []uint32{1, 2}, 0)
 	d := switches.Compare([]switches.Entry{wanted}, read.Entries, switches.Owner{Tag: []byte("x"), Written: map[string]bool{}}, nil)
@@ -157,6 +158,7 @@ func TestHostileServerSweep(t *testing.T) {
 		arbitration(3, codes.OK, Election{2, 1}), arbitration(3, codes.NotFound, Election{7, 7}), arbitration(3, codes.AlreadyExists, Election{7, 7}), arbitration(4, codes.OK, Election{2, 1}),
 		message(&p4.GetForwardingPipelineConfigResponse{Config: &p4.ForwardingPipelineConfig{P4Info: info.P4, Cookie: &p4.ForwardingPipelineConfig_Cookie{Cookie: 7}}}),
 		message(&p4.ReadResponse{Entities: []*p4.Entity{{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: 0x2000001, Match: []*p4.FieldMatch{{FieldId: 1}, nil}}}}}}),
+		message(&p4.ReadResponse{Entities: []*p4.Entity{{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: 0x12000001, Index: &p4.Index{Index: 21}, Data: &p4.CounterData{PacketCount: -1}}}}, nil}}),
 		{0xfe, 2}, {0xfe, 12, 9, 2}, {},
 	}
 	for n := range rounds {
@@ -179,29 +181,39 @@ func TestHostileServerSweep(t *testing.T) {
 	}
 }
 
+// talk answers to a method without end.
+func talk(stream grpc.ServerStream, what string, m []byte) error {
+	method, _ := grpc.MethodFromServerStream(stream)
+	var in []byte
+	if err := stream.RecvMsg(&in); err != nil {
+		return err
+	}
+	if method == "/p4.v1.P4Runtime/StreamChannel" {
+		if err := stream.SendMsg(arbitration(3, codes.OK, Election{2, 1})); err != nil {
+			return err
+		}
+	}
+	for method == what {
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
 // A server that never stops talking is left, and one that answers a read without end.
 func TestEndlessAnswers(t *testing.T) {
 	info := testInfo(t)
-	endless := func(what string, m []byte) error {
+	counters := "counters" // by the same method as entries
+	endless := func(asked string, m []byte) error {
+		what := asked
+		if asked == counters {
+			what = "/p4.v1.P4Runtime/Read"
+		}
 		listen := bufconn.Listen(1 << 16)
 		server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			method, _ := grpc.MethodFromServerStream(stream)
-			var in []byte
-			if err := stream.RecvMsg(&in); err != nil {
-				return err
-			}
-			if method == "/p4.v1.P4Runtime/StreamChannel" {
-				if err := stream.SendMsg(arbitration(3, codes.OK, Election{2, 1})); err != nil {
-					return err
-				}
-			}
-			for method == what {
-				if err := stream.SendMsg(m); err != nil {
-					return err
-				}
-			}
-			<-stream.Context().Done()
-			return nil
+			return talk(stream, what, m)
 		}))
 		go func() { _ = server.Serve(listen) }()
 		defer server.Stop()
@@ -212,6 +224,10 @@ func TestEndlessAnswers(t *testing.T) {
 			return err
 		}
 		defer session.Close()
+		if asked == counters {
+			_, _, err = session.Counters(context.Background(), []switches.Cell{{ID: 1, Index: 2}})
+			return err
+		}
 		if what == "/p4.v1.P4Runtime/Read" {
 			_, err = session.Read(context.Background(), info)
 			return err
@@ -228,7 +244,7 @@ func TestEndlessAnswers(t *testing.T) {
 	for range 1000 {
 		many.Entities = append(many.Entities, &p4.Entity{})
 	}
-	for what, m := range map[string][]byte{"/p4.v1.P4Runtime/StreamChannel": message(&p4.StreamMessageResponse{}), "/p4.v1.P4Runtime/Read": message(many)} {
+	for what, m := range map[string][]byte{"/p4.v1.P4Runtime/StreamChannel": message(&p4.StreamMessageResponse{}), "/p4.v1.P4Runtime/Read": message(many), counters: message(many)} {
 		var fault *Fault
 		if err := endless(what, m); !errors.As(err, &fault) || fault.Kind != Broken {
 			t.Errorf("%s: %v", what, err)

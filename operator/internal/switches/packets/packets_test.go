@@ -356,6 +356,17 @@ func (b *bench) all(t *testing.T, what string, during func()) {
 	}
 }
 
+// counted waits until the keeper has read from the switch that so many requests were placed.
+func (b *bench) counted(t *testing.T, want uint64) {
+	t.Helper()
+	var c keeper.Counted
+	netns.Until(t, func() bool { c = b.keeper.Counts("leaf")["echo"]; return c.By[switches.Placed] == want },
+		func() string { return fmt.Sprintf("the operator counted %+v, want %d placed", c.By, want) })
+	if n := c.Refused() + c.By[switches.Malformed] + c.By[switches.OldReport]; n != 0 {
+		t.Errorf("the operator counted what was not: %+v", c.By)
+	}
+}
+
 // note appends a figure to the file that make switch-packets reads, if there is one.
 func note(t *testing.T, figure, unit string, digits int, value float64) {
 	t.Helper()
@@ -404,6 +415,7 @@ func TestRequestsThroughTheSwitch(t *testing.T) {
 	all := append(workers[:len(workers):len(workers)], more...)
 	b.all(t, "a server comes", func() { b.ask(t, "b", echo("two", all)) })
 	b.restored(t, len(all))
+	b.counted(t, b.forwarded())
 
 	stop()
 	writes := b.peer.Counts()
@@ -422,14 +434,16 @@ func TestRequestsThroughTheSwitch(t *testing.T) {
 		b.ask(t, "c", echo("three", workers))
 	})
 	note(t, "rpcs_failed_operator_down", "count", 0, operatorDown)
-	lost, since := b.peer.Lose(5), time.Now()
+	lost, begun := b.peer.Lose(5), time.Now()
 	netns.Until(t, func() bool { s, _ := b.keeper.State("leaf"); return s.Settled && s.Repaired == int64(lost) },
 		func() string {
 			s, _ := b.keeper.State("leaf")
 			return fmt.Sprintf("%d of %d repaired", s.Repaired, lost)
 		})
-	note(t, "switch_drift_repaired_seconds", "s", 3, time.Since(since).Seconds())
+	note(t, "switch_drift_repaired_seconds", "s", 3, time.Since(begun).Seconds())
+	since := b.forwarded() - b.keeper.Counts("leaf")["echo"].By[switches.Placed]
 	b.all(t, "after a loss", func() {})
+	b.counted(t, b.forwarded()-since)
 
 	b.ask(t, "none")
 	left := len(b.peer.Held()) - len(b.wanted.Wanted)

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package onswitch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/encoding/prototext"
+
+	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
+	"github.com/bobtail-dev/bobtail/e2e/switchpeer/pipe"
+	"github.com/bobtail-dev/bobtail/hack/p4/model"
+)
+
+// Where the switch stands: its P4Runtime server is at the control plane's address, and
+// each node has a wire to it beside that to the cluster's bridge.
+const (
+	device   = 1
+	endpoint = "10.99.0.1:9559"
+	pool     = "192.0.2.0/28"
+	ownMAC   = "02:00:00:00:00:ff"
+	holder   = "control-plane"
+)
+
+// nodes are those of an embedded cluster of two, in the order of their ports.
+var nodes = []string{"a", "b"}
+
+func portOf(n int) int              { return n + 1 }
+func macOf(n int) string            { return fmt.Sprintf("02:00:00:00:01:%02x", n+1) }
+func podsOf(n int) string           { return fmt.Sprintf("10.244.%d.0/24", n) }
+func wireOf(node string) string     { return "sw-" + node }
+func addressOf(n int) string        { return fmt.Sprintf("198.18.0.%d/24", n+1) }
+func front(service int) string      { return fmt.Sprintf("192.0.2.%d", service) }
+func isFront(address string) bool   { return strings.HasPrefix(address, "192.0.2.") }
+func sourcesOf(root string) string  { return filepath.Join(root, "dataplane", "p4", "router") }
+func p4InfoOf(folder string) string { return filepath.Join(folder, "router.p4info.txtpb") }
+func binaryOf(folder string) string { return filepath.Join(folder, "router.bin") }
+
+// bed is a switch between the nodes of a cluster: what P4Runtime writes acts on packets.
+type bed struct {
+	env  *harness.Env
+	at   proc.Ref // whose network namespace holds the switch's ports
+	pipe *pipe.Pipe
+	peer *switchpeer.Peer
+	// before are the counts of servers that were stopped.
+	before switchpeer.Counts
+}
+
+// newBed draws the wires, and has the switch's ports and its server up. It runs nothing yet.
+func newBed(ctx context.Context, env *harness.Env) (*bed, error) {
+	b := &bed{env: env, pipe: pipe.New()}
+	var err error
+	if b.at, err = env.Process(holder); err != nil {
+		return b, err
+	}
+	for n, node := range nodes {
+		if err := b.wire(ctx, n, node); err != nil {
+			return b, err
+		}
+	}
+	return b, b.power()
+}
+
+// wire gives a node its port. What arrives there from pods of other nodes has another way
+// back, so the node must not ask the way back (rp_filter 2 asks only whether there is one).
+func (b *bed) wire(ctx context.Context, n int, node string) error {
+	far, err := b.env.Process("node-" + node)
+	if err != nil {
+		return err
+	}
+	near := wireOf(node)
+	if _, err := b.env.Cluster(ctx, "exec-node", holder, "--", "sh", "-ec", fmt.Sprintf(
+		`ip link del %[1]s 2>/dev/null || true
+ip link add %[1]s type veth peer name sw0 netns %[2]d
+ip link set %[1]s addrgenmode none
+ip link set %[1]s up`, near, far.Pid)); err != nil {
+		return err
+	}
+	_, err = b.env.Cluster(ctx, "exec-node", node, "--", "sh", "-ec", fmt.Sprintf(
+		`ip link set sw0 address %s addrgenmode none
+ip addr add %s dev sw0
+ip link set sw0 up
+sysctl -qw net.ipv4.conf.sw0.rp_filter=2
+ip route add %s dev sw0`, macOf(n), addressOf(n), pool))
+	return err
+}
+
+// inside runs on a thread in the network namespace of the switch; sockets made there stay
+// there, and the thread ends.
+func (b *bed) inside(do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread is of no use to others
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", b.at.Pid))
+		if err != nil {
+			done <- err
+			return
+		}
+		defer func() { _ = ns.Close() }()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- fmt.Errorf("enter the network of %s: %w", holder, err)
+			return
+		}
+		done <- do()
+	}()
+	return <-done
+}
+
+func (b *bed) power() error {
+	return b.inside(func() error {
+		for n, node := range nodes {
+			if err := b.pipe.Attach(uint64(portOf(n)), wireOf(node)); err != nil {
+				return err
+			}
+		}
+		return b.serve()
+	})
+}
+
+// serve begins in the network namespace of the switch.
+func (b *bed) serve() (err error) {
+	b.peer, err = switchpeer.Start(switchpeer.Options{Device: device, Address: endpoint, Dataplane: b.pipe})
+	return err
+}
+
+// kill is a switch that loses its power: no packet passes, no controller has a session.
+func (b *bed) kill() {
+	b.before = b.counts()
+	b.peer.Stop()
+	b.peer = nil
+	b.pipe.Unload()
+}
+
+// revive is its return: empty, without a pipeline.
+func (b *bed) revive() error { return b.inside(b.serve) }
+
+// counts are those of all its servers.
+func (b *bed) counts() switchpeer.Counts {
+	c := b.before
+	if b.peer != nil {
+		now := b.peer.Counts()
+		c.Pushes, c.Writes, c.Updates = c.Pushes+now.Pushes, c.Writes+now.Writes, c.Updates+now.Updates
+		c.PushesWithoutNeed, c.FromOldLeader = c.PushesWithoutNeed+now.PushesWithoutNeed, c.FromOldLeader+now.FromOldLeader
+	}
+	return c
+}
+
+// close takes switch and wires away.
+func (b *bed) close(ctx context.Context) error {
+	if b.peer != nil {
+		b.peer.Stop()
+	}
+	b.pipe.Close()
+	for _, node := range nodes {
+		if _, err := b.env.Cluster(ctx, "exec-node", holder, "--", "ip", "link", "del", wireOf(node)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forwarded are the requests that the switch gave to workers.
+func (b *bed) forwarded() (n uint64) {
+	b.pipe.Look(func(m *model.Machine) {
+		for at := range uint64(1 << 15) {
+			n += m.Count("Ingress.route.forwarded", at)
+		}
+	})
+	return n
+}
+
+// tally is what the switch counted, for people: outcomes by service and reason (headers.p4).
+func (b *bed) tally() string {
+	out := fmt.Sprintf("%+v, outcomes", b.pipe.Counts())
+	b.pipe.Look(func(m *model.Machine) {
+		for at := range uint64(16 * 32) {
+			if n := m.Count("Ingress.route.outcomes", at); n > 0 {
+				out += fmt.Sprintf(" %d/%d:%d", at/32, at%32, n)
+			}
+		}
+	})
+	return out
+}
+
+// held says how many entries the switch holds.
+func (b *bed) held() int {
+	if b.peer == nil {
+		return 0
+	}
+	return len(b.peer.Held())
+}
+
+// compile writes what this data plane takes for a compiled program, and its P4Info, as the
+// compiler of a real switch would.
+func compile(root, folder string) error {
+	files := map[string][]byte{}
+	for _, name := range []string{pipe.Program, "router.p4", "headers.p4", "parser.p4"} {
+		text, err := os.ReadFile(filepath.Join(sourcesOf(root), name))
+		if err != nil {
+			return fmt.Errorf("read the program: %w", err)
+		}
+		files[name] = text
+	}
+	prog, err := model.LoadFrom(pipe.Program, func(name string) (string, error) { return string(files[name]), nil }, nil)
+	if err != nil {
+		return fmt.Errorf("load the program: %w", err)
+	}
+	info, err := prototext.MarshalOptions{Multiline: true}.Marshal(prog.P4Info())
+	if err != nil {
+		return fmt.Errorf("write the P4Info: %w", err)
+	}
+	archive, err := pipe.Archive(files)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p4InfoOf(folder), info, 0o644); err != nil {
+		return fmt.Errorf("write the P4Info: %w", err)
+	}
+	return os.WriteFile(binaryOf(folder), archive, 0o644)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keeper
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
+)
+
+// Counted is what a switch counted of a service since Since. Cells of a switch belong to
+// places, which services have one after the other, and begin anew with the pipeline: so what
+// is kept here are sums of differences.
+type Counted struct {
+	Since time.Time
+	By    map[switches.Fate]uint64
+}
+
+// Refused are requests that were answered with DROP.
+func (c Counted) Refused() (n uint64) {
+	for fate, more := range c.By {
+		if fate.Refused() {
+			n += more
+		}
+	}
+	return n
+}
+
+// Counts are what a switch has counted of its services, by name: since this process began to
+// look after it, so that they begin anew with every leader.
+func (k *Keeper) Counts(name string) map[string]Counted {
+	k.mu.Lock()
+	c := k.all[name]
+	k.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts
+}
+
+// tally adds up what cells say.
+type tally struct {
+	last   map[switches.Cell]uint64
+	counts map[string]Counted
+}
+
+// add takes what was read of the cells of each service. A cell that nobody has read before
+// begins there: whoever had the place counted it. One that fell began anew.
+func (t *tally) add(cells map[string]map[switches.Cell]switches.Fate, read map[switches.Cell]uint64, now time.Time) map[string]Counted {
+	last, counts := map[switches.Cell]uint64{}, map[string]Counted{}
+	for name, of := range cells {
+		sum := Counted{Since: now, By: map[switches.Fate]uint64{}}
+		if before, had := t.counts[name]; had {
+			sum = Counted{Since: before.Since, By: maps.Clone(before.By)}
+		}
+		for cell, fate := range of {
+			n, answered := read[cell]
+			was, known := t.last[cell]
+			switch {
+			case !answered && known:
+				last[cell] = was
+			case answered:
+				last[cell] = n
+			}
+			switch {
+			case !answered || !known:
+				sum.By[fate] += 0 // it is shown from the beginning
+			case n < was:
+				sum.By[fate] += n
+			default:
+				sum.By[fate] += n - was
+			}
+		}
+		counts[name] = sum
+	}
+	t.last, t.counts = last, counts
+	return counts
+}
+
+// count reads the counters of the services that the switch holds.
+func (r *round) count(ctx context.Context, d Desired) *link.Fault {
+	if d.Clear || r.uncounted {
+		return nil
+	}
+	cells, all := map[string]map[switches.Cell]switches.Fate{}, []switches.Cell(nil)
+	for _, s := range d.Services {
+		if place, placed := r.places[s.Name]; placed {
+			cells[s.Name] = d.Pipeline.Info.CellsOf(place)
+			all = slices.AppendSeq(all, maps.Keys(cells[s.Name]))
+		}
+	}
+	read, known, err := r.session.Counters(ctx, all)
+	if err != nil {
+		return link.FaultOf(err)
+	}
+	if !known {
+		r.uncounted = true
+		return nil
+	}
+	counts := r.tally.add(cells, read, r.keeper.Now())
+	r.charge.mu.Lock()
+	r.charge.counts = counts
+	r.charge.mu.Unlock()
+	return nil
+}
