@@ -254,7 +254,11 @@ func packed(files map[string][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), errors.Join(archive.Close(), zip.Close())
+	// Both write their ends when they are closed: only then is out the whole archive.
+	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // images are the digests of those that images/build made; none: the file says so.

@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,5 +183,34 @@ func applied(t *testing.T, dir string) {
 	}
 	if again := kubectl("apply", "-f", install); bytes.Contains(again, []byte(" created")) || bytes.Contains(again, []byte(" configured")) {
 		t.Errorf("applied a second time: %s", again)
+	}
+}
+
+// An archive has its end: it is read to the last byte, and each file is what went in.
+func TestPackedIsWhole(t *testing.T) {
+	files := map[string][]byte{"LICENSE": []byte("a licence"), "kubectl-bobtail": bytes.Repeat([]byte("program "), 10_000)}
+	archive, err := packed(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]byte{}
+	r := tar.NewReader(zip)
+	for h, err := r.Next(); err != io.EOF; h, err = r.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.EqualFunc(got, files, bytes.Equal) {
+		t.Errorf("%d files came out, or not as they went in", len(got))
+	}
+	if _, err := io.ReadAll(zip); err != nil {
+		t.Errorf("after the last file: %v", err)
 	}
 }
