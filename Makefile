@@ -68,7 +68,7 @@ push: images ## Push the images: make push REGISTRY=registry.example.com
 	@images/push $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY=host[:port][/path]))
 
 dist: ## What a release is made of, into build/dist: chart, OCI layout, install.yaml, plugin for krew, digests: make dist REGISTRY=registry.example.com
-	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL))
+	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL)) $(DIST)
 
 demo: ## The main job: real cluster, RpcService, load, overload, recovery, measured SLO
 	@e2e/run demo

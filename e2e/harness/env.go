@@ -25,8 +25,9 @@ type Env struct {
 	// Log receives every command and its output.
 	Log io.Writer
 
-	vars []string
-	api  api
+	vars    []string
+	release *release // nil: the chart of the tree
+	api     api
 }
 
 // NewEnv finds the repository's top and asks bobtail-cluster how to reach the
