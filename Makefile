@@ -60,7 +60,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-first-hour
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -93,6 +93,9 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 
 e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
 	@e2e/run e2e-monitor
+
+e2e-first-hour: ## The tutorials from their pages: a service of one's own to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
+	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices

@@ -46,6 +46,11 @@ func NewEnv(ctx context.Context, root string, log io.Writer) (*Env, error) {
 	return e, nil
 }
 
+// Local runs programs at the top of a tree without a cluster, for tests of suites.
+func Local(root string, log io.Writer) *Env {
+	return &Env{Root: root, Log: log, vars: os.Environ()}
+}
+
 // parseExports turns the lines `export NAME=VALUE` into NAME=VALUE, values
 // unquoted and $PATH expanded.
 func parseExports(out string) []string {

@@ -115,6 +115,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-lab"), 660, 1500)}, "the failing step names its own log", ("root",)),
     Stage("monitor", "a real Prometheus scrapes the embedded cluster by the documented configuration; every query finds something, no alert on a fresh installation",
           {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
+    Stage("first-hour", "the tutorials from their pages: a service of one's own in twelve commands, each path between nodes, what it bears, when it is slow; then Prometheus",
+          {ALL: Form(on_cluster("e2e-first-hour"), 1080, 1800)}, "the step that failed names the page and the line", ("root",)),
     Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, rollout, fall-back to Kernel, removal",
           {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-const usage = `usage: connectivity serve --node=NAME --addresses=A[,B] [--workers=N] [--routed]
+const usage = `usage: connectivity serve [--node=NAME] --addresses=A[,B] [--workers=N] [--routed]
        connectivity try --paths=JSON [--message=FILE]`
 
 // Main is the program; the result is its exit status.
@@ -38,7 +38,7 @@ func Main(ctx context.Context, args []string, out, errs io.Writer) int {
 func serve(ctx context.Context, args []string, out io.Writer) error {
 	o := Server{R2P2Port: R2P2Port, TCPPort: TCPPort}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.StringVar(&o.Node, "node", "", "what to answer")
+	flags.StringVar(&o.Node, "node", "", "what to answer; default: the name of the pod")
 	flags.IntVar(&o.Workers, "workers", 1, "workers of each address")
 	flags.BoolVar(&o.Routed, "routed", false, "a server of an RpcService")
 	addresses := flags.String("addresses", "", "the pod's addresses, with commas between them")
@@ -51,6 +51,9 @@ func serve(ctx context.Context, args []string, out io.Writer) error {
 			return fmt.Errorf("--addresses: %w", err)
 		}
 		o.Addresses = append(o.Addresses, a)
+	}
+	if o.Node == "" {
+		o.Node, _ = os.Hostname()
 	}
 	s, err := o.Start()
 	if err != nil {
