@@ -194,6 +194,12 @@ sim-replica sim-replica-short:
 	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
+.PHONY: crds
+crds: ## How large the largest CRD is: client-side kubectl apply keeps all of it in an annotation
+	@mkdir -p $(MEASURED)
+	@measure/crds/size.py --measurements $(MEASURED)/crds.json
+	@$(REPORT) crds --measurements $(MEASURED)/crds.json
+
 .PHONY: cases
 cases: ## Cases from the field that lack a test which cites them and was seen to fail without its mend
 	@mkdir -p $(MEASURED)

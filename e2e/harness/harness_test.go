@@ -88,3 +88,42 @@ func TestJobManifestCarriesTheLoad(t *testing.T) {
 		}
 	}
 }
+
+// heard lets a step wait for what it says.
+type heard struct {
+	said chan string
+}
+
+func (h heard) Write(b []byte) (int, error) {
+	h.said <- string(b)
+	return len(b), nil
+}
+
+// K-40: a step that takes long says so again and again, and at least twice a minute.
+func TestK40ALongStepShowsThatItGoesOn(t *testing.T) {
+	if signOfLife > 30*time.Second {
+		t.Errorf("a sign of life each %s", signOfLife)
+	}
+	h := heard{make(chan string, 1000)}
+	s, err := NewSteps(t.TempDir(), "k40", h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.every = time.Millisecond
+	err = s.Do(t.Context(), Step{Name: "wait", Cost: "ever"}, func(context.Context) error {
+		for signs, limit := 0, time.After(time.Minute); signs < 3; {
+			select {
+			case text := <-h.said:
+				if strings.Contains(text, "...") {
+					signs++
+				}
+			case <-limit:
+				return errors.New("silence")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

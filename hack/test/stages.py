@@ -54,6 +54,8 @@ STAGES = [
            ALL: Form("hack/dataplane test release", 130, 240)}, "a cmocka test names the rule it checks; the seed is printed beside it"),
     Stage("verify", "generated files current, format, vet, layering, API lint, docs ids, circles and sizes no worse",
           both("hack/verify/all", 180, 260), "run `make generate` and `make format`, then look at the diff", beside=("c-unit",)),
+    Stage("crds", "the largest CRD fits the annotation in which kubectl apply keeps it", both(make("crds"), 1, 10),
+          "a template's schema has grown: generate it without descriptions", beside=("c-unit", "verify")),
     Stage("c-asan", "C tests under AddressSanitizer and UBSan",
           {TEST: Form("hack/dataplane test asan short", 180, 240, "C tests under AddressSanitizer and UBSan, without the stories told again on two threads and the simulator's long runs"),
            ALL: Form("hack/dataplane test asan", 125, 200)}, "the sanitizer report names file and line", beside=("c-unit", "verify")),
