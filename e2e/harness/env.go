@@ -46,6 +46,11 @@ func NewEnv(ctx context.Context, root string, log io.Writer) (*Env, error) {
 	return e, nil
 }
 
+// AddPath looks for programs in a folder first, as the pages have their readers do.
+func (e *Env) AddPath(dir string) {
+	e.vars = append(e.vars, "PATH="+dir+string(filepath.ListSeparator)+e.value("PATH"))
+}
+
 // Local runs programs at the top of a tree without a cluster, for tests of suites.
 func Local(root string, log io.Writer) *Env {
 	return &Env{Root: root, Log: log, vars: os.Environ()}

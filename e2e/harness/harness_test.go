@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +128,17 @@ func TestK40ALongStepShowsThatItGoesOn(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAddPathIsSearchedFirst(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ls"), []byte("#!/bin/sh\necho ours; printenv PATH\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := Local(dir, io.Discard)
+	e.AddPath(dir)
+	if out, err := e.Run(t.Context(), "", "ls"); err != nil || !strings.HasPrefix(out, "ours\n"+dir+":/") {
+		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -58,6 +58,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.Env.AddPath(filepath.Join(s.Env.Root, "build", "bin"))
 	if err := s.Env.Prepare(ctx, s.Steps, namespace, service); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (s *Suite) playPage(ctx context.Context, page string) error {
 func (s *Suite) paths(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "kubectl bobtail connectivity test", Cost: "30 s", Cause: "a path between nodes is cut, or a pod does not start: the table above"},
 		func(ctx context.Context) error {
-			out, err := s.Env.Run(ctx, "", filepath.Join(s.Env.Root, "build", "bin", "kubectl-bobtail"), "connectivity", "test")
+			out, err := s.Env.Kubectl(ctx, "bobtail", "connectivity", "test")
 			s.Steps.Say("%s", out)
 			return err
 		})
