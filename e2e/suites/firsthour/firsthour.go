@@ -7,10 +7,12 @@ package firsthour
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
@@ -127,10 +129,35 @@ func (s *Suite) playPage(ctx context.Context, page string) error {
 func (s *Suite) paths(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "kubectl bobtail connectivity test", Cost: "30 s", Cause: "a path between nodes is cut, or a pod does not start: the table above"},
 		func(ctx context.Context) error {
-			out, err := s.Env.Kubectl(ctx, "bobtail", "connectivity", "test")
-			s.Steps.Say("%s", out)
+			out, err := s.Env.Kubectl(ctx, "bobtail", "connectivity", "test", "-o", "json")
+			tried, failed, read := count(out)
+			if read != nil {
+				return errors.Join(err, read)
+			}
+			s.Got.Set("connectivity_paths_tried", tried)
+			s.Got.Set("connectivity_paths_failed", len(failed))
+			s.Steps.Say("     %d paths; failed: %q", tried, failed)
 			return err
 		})
+}
+
+// count gives how many paths were tried, and those that failed.
+func count(out string) (tried int, failed []string, err error) {
+	var answer struct {
+		Verdicts []struct{ Subject, Outcome, Says string }
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return 0, nil, fmt.Errorf("kubectl bobtail connectivity test -o json: %w", err)
+	}
+	for _, v := range answer.Verdicts {
+		if strings.Contains(v.Says, "answered") {
+			tried++
+		}
+		if v.Outcome == "FAILED" {
+			failed = append(failed, v.Subject+": "+v.Says)
+		}
+	}
+	return tried, failed, nil
 }
 
 // bears plays the page, then makes room: its last experiment is over.

@@ -94,3 +94,14 @@ func TestAPageIsPlayedInItsOrder(t *testing.T) {
 		t.Errorf("log: %s", log.String())
 	}
 }
+
+func TestPathsAreCounted(t *testing.T) {
+	tried, failed, err := count(`{"verdicts": [{"subject": "ipv6", "outcome": "OK", "says": "not tried"}, {"subject": "r2p2-ipv4", "outcome": "OK", "says": "a to b: 8 of 8 answered"},
+		{"subject": "r2p2", "outcome": "FAILED", "says": "a to the routers: 0 of 16 answered"}, {"subject": "crab", "outcome": "FAILED", "says": "the Service got no address"}]}`)
+	if err != nil || tried != 2 || !slices.Equal(failed, []string{"r2p2: a to the routers: 0 of 16 answered", "crab: the Service got no address"}) {
+		t.Errorf("%d, %q, %v", tried, failed, err)
+	}
+	if _, _, err := count("no JSON"); err == nil {
+		t.Error("taken")
+	}
+}
