@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,7 +78,9 @@ func run(ctx context.Context, o options) error {
 	var failed error
 	switch o.play {
 	case "demo":
-		failed = (&demo.Demo{Env: env, Steps: steps, Got: got}).Run(ctx)
+		if failed = env.UseRelease(filepath.Join(o.root, "build", "dist")); failed == nil {
+			failed = (&demo.Demo{Env: env, Steps: steps, Got: got}).Run(ctx)
+		}
 		got.Set("demo_wall_seconds", time.Since(o.started).Round(time.Second).Seconds())
 	case "e2e-lab":
 		if failed = env.Prepare(ctx, steps, lab.Namespace, lab.Service, lab.Tracing); failed == nil {

@@ -54,9 +54,6 @@ func (d *Demo) Run(ctx context.Context) error {
 }
 
 func (d *Demo) install(ctx context.Context) error {
-	if err := d.Env.UseRelease(filepath.Join(d.Env.Root, "build", "dist")); err != nil {
-		return err
-	}
 	if err := d.Env.Prepare(ctx, d.Steps, Namespace, Service); err != nil {
 		return err
 	}
