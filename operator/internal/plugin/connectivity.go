@@ -207,7 +207,7 @@ func (t *trial) put(ctx context.Context, o client.Object) error {
 
 // clear deletes everything, also after an interruption, and waits until it is gone.
 func (t *trial) clear() error {
-	ctx, done := context.WithTimeout(context.Background(), time.Minute)
+	ctx, done := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer done()
 	mine := []client.ListOption{client.InNamespace(t.namespace), client.MatchingLabels{labelTrial: t.run}}
 	services, plain, pods := &v1alpha1.RpcServiceList{}, &corev1.ServiceList{}, &corev1.PodList{}
