@@ -39,7 +39,8 @@ RUN go build -trimpath -buildvcs=false -o /out/agent \
 
 FROM operator-source AS sidecar-build
 RUN go build -trimpath -buildvcs=false -o /out/sidecar \
-      -ldflags="-s -w -X github.com/bobtail-dev/bobtail/operator/internal/sidecar.version=$(cat VERSION)" ./operator/cmd/sidecar
+      -ldflags="-s -w -X github.com/bobtail-dev/bobtail/operator/internal/sidecar.version=$(cat VERSION)" ./operator/cmd/sidecar \
+ && go build -trimpath -buildvcs=false -o /out/connectivity -ldflags="-s -w" ./operator/cmd/connectivity
 
 FROM operator-source AS lancet-build
 RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/lancet ./operator/cmd/lancet
@@ -58,7 +59,7 @@ USER 0:0
 ENTRYPOINT ["/agent"]
 
 FROM scratch AS sidecar
-COPY --from=sidecar-build /out/sidecar /sidecar
+COPY --from=sidecar-build /out/sidecar /out/connectivity /
 USER 65532:65532
 ENTRYPOINT ["/sidecar"]
 

@@ -63,7 +63,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-switch
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-switch e2e-first-hour
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -71,7 +71,7 @@ push: images ## Push the images: make push REGISTRY=registry.example.com
 	@images/push $(if $(REGISTRY),$(REGISTRY),$(error set REGISTRY=host[:port][/path]))
 
 dist: ## What a release is made of, into build/dist: chart, OCI layout, install.yaml, plugin for krew, digests: make dist REGISTRY=registry.example.com
-	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL))
+	@. hack/deps/versions.env && go run ./hack/dist --out=build/dist --helm="$${BOBTAIL_CACHE:-$$HOME/.cache/bobtail}/helm-$$HELM_VERSION/bin/helm" $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(URL),--url=$(URL)) $(DIST)
 
 demo: ## The main job: real cluster, RpcService, load, overload, recovery, measured SLO
 	@e2e/run demo
@@ -96,6 +96,9 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 
 e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
 	@e2e/run e2e-monitor
+
+e2e-first-hour: ## The tutorials from their pages: a service of one's own to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
+	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices
@@ -196,6 +199,12 @@ sim-replica sim-replica-short:
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
 	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
+.PHONY: crds
+crds: ## How large the largest CRD is: client-side kubectl apply keeps all of it in an annotation
+	@mkdir -p $(MEASURED)
+	@measure/crds/size.py --measurements $(MEASURED)/crds.json
+	@$(REPORT) crds --measurements $(MEASURED)/crds.json
 
 .PHONY: cases
 cases: ## Cases from the field that lack a test which cites them and was seen to fail without its mend

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
 // notes are what helm prints after an installation.
@@ -58,5 +61,31 @@ const handOver = "kubectl annotate crd -l app.kubernetes.io/part-of=bobtail --ov
 func TestNotesOfNullSections(t *testing.T) {
 	for section := range values(t) {
 		notes(t, "--set", section+"=null")
+	}
+}
+
+// K-39: the service that the notes deploy is one that the installed values can pull, and
+// the page for a program of one's own is named.
+func TestK39NotesFitTheInstalledValues(t *testing.T) {
+	for registry, args := range map[string][]string{
+		"localhost":             nil,
+		"registry.example/team": {"--set", "image.registry=registry.example/team,imagePullSecrets={pull}"},
+	} {
+		text := notes(t, args...)
+		_, rest, _ := strings.Cut(text, "echo '")
+		manifest, command, _ := strings.Cut(rest, "'")
+		service := v1alpha1.RpcService{}
+		if err := yaml.UnmarshalStrict([]byte(manifest), &service); err != nil || !strings.HasPrefix(command, " | kubectl apply -f -\n") {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if got, want := service.Spec.Server.Image, registry+"/bobtail/serve:0.2.0"; got != want || service.Name != "hello" {
+			t.Errorf("%s with image %s, want %s", service.Name, got, want)
+		}
+		if local := registry == "localhost"; strings.Contains(text, "localhost") != local || len(service.Spec.ImagePullSecrets) != len(args)/2 {
+			t.Errorf("%s: %v in\n%s", registry, service.Spec.ImagePullSecrets, text)
+		}
+		if !strings.Contains(text, "docs/start/your-own-service.md") {
+			t.Errorf("no way to a program of one's own:\n%s", text)
+		}
 	}
 }

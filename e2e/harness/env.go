@@ -25,8 +25,9 @@ type Env struct {
 	// Log receives every command and its output.
 	Log io.Writer
 
-	vars []string
-	api  api
+	vars    []string
+	release *release // nil: the chart of the tree
+	api     api
 }
 
 // NewEnv finds the repository's top and asks bobtail-cluster how to reach the
@@ -43,6 +44,16 @@ func NewEnv(ctx context.Context, root string, log io.Writer) (*Env, error) {
 	}
 	e.vars = append(e.vars, parseExports(out)...)
 	return e, nil
+}
+
+// AddPath looks for programs in a folder first, as the pages have their readers do.
+func (e *Env) AddPath(dir string) {
+	e.vars = append(e.vars, "PATH="+dir+string(filepath.ListSeparator)+e.value("PATH"))
+}
+
+// Local runs programs at the top of a tree without a cluster, for tests of suites.
+func Local(root string, log io.Writer) *Env {
+	return &Env{Root: root, Log: log, vars: os.Environ()}
 }
 
 // parseExports turns the lines `export NAME=VALUE` into NAME=VALUE, values

@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -86,5 +89,56 @@ func TestJobManifestCarriesTheLoad(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("manifest lacks %s:\n%s", want, text)
 		}
+	}
+}
+
+// heard lets a step wait for what it says.
+type heard struct {
+	said chan string
+}
+
+func (h heard) Write(b []byte) (int, error) {
+	h.said <- string(b)
+	return len(b), nil
+}
+
+// K-40: a step that takes long says so again and again, and at least twice a minute.
+func TestK40ALongStepShowsThatItGoesOn(t *testing.T) {
+	if signOfLife > 30*time.Second {
+		t.Errorf("a sign of life each %s", signOfLife)
+	}
+	h := heard{make(chan string, 1000)}
+	s, err := NewSteps(t.TempDir(), "k40", h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.every = time.Millisecond
+	err = s.Do(t.Context(), Step{Name: "wait", Cost: "ever"}, func(context.Context) error {
+		for signs, limit := 0, time.After(time.Minute); signs < 3; {
+			select {
+			case text := <-h.said:
+				if strings.Contains(text, "...") {
+					signs++
+				}
+			case <-limit:
+				return errors.New("silence")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddPathIsSearchedFirst(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ls"), []byte("#!/bin/sh\necho ours; printenv PATH\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e := Local(dir, io.Discard)
+	e.AddPath(dir)
+	if out, err := e.Run(t.Context(), "", "ls"); err != nil || !strings.HasPrefix(out, "ours\n"+dir+":/") {
+		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -5,6 +5,7 @@ package harness
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -27,8 +28,12 @@ func (e *Env) LoadImages(ctx context.Context) error {
 // Install installs or upgrades the chart, with its default values but for those
 // given, and waits until the operator is ready.
 func (e *Env) Install(ctx context.Context, values ...string) error {
-	_, err := e.Helm(ctx, append([]string{"upgrade", "--install", "bobtail", filepath.Join(e.Root, "charts", "bobtail"),
-		"--namespace", SystemNamespace, "--create-namespace", "--wait", "--timeout", "180s"}, values...)...)
+	chart, pinned := filepath.Join(e.Root, "charts", "bobtail"), []string(nil)
+	if e.release != nil {
+		chart, pinned = e.release.chart, e.release.values()
+	}
+	_, err := e.Helm(ctx, slices.Concat([]string{"upgrade", "--install", "bobtail", chart,
+		"--namespace", SystemNamespace, "--create-namespace", "--wait", "--timeout", "180s"}, pinned, values)...)
 	return err
 }
 
@@ -40,7 +45,7 @@ func (e *Env) Prepare(ctx context.Context, steps *Steps, namespace, service stri
 		do   func(context.Context) error
 	}{
 		{Step{Name: "import the images into both nodes", Cost: "15 s", Cause: "`make images` did not finish"}, e.LoadImages},
-		{Step{Name: "helm upgrade --install bobtail charts/bobtail", Cost: "20 s",
+		{Step{Name: "helm upgrade --install bobtail " + e.chartName(), Cost: "20 s",
 			Cause: "the operator pods do not become ready: kubectl -n " + SystemNamespace + " get pods,events"}, func(ctx context.Context) error { return e.Install(ctx, values...) }},
 		{Step{Name: "remove the service of an earlier run, if there is one", Cost: "1 s, or 20 s",
 			Cause: "pods of namespace " + namespace + " do not end"}, func(ctx context.Context) error {

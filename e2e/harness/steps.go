@@ -25,7 +25,11 @@ type Steps struct {
 	logPath string
 	logFile *os.File
 	count   int
+	every   time.Duration // between two signs of life of a step
 }
+
+// signOfLife is how often a step says that it goes on: at least twice a minute (K-40).
+const signOfLife = 15 * time.Second
 
 // NewSteps opens the log file build/log/<name>.log.
 func NewSteps(root, name string, out io.Writer) (*Steps, error) {
@@ -37,7 +41,7 @@ func NewSteps(root, name string, out io.Writer) (*Steps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log file: %w", err)
 	}
-	return &Steps{Out: out, logPath: path, logFile: f}, nil
+	return &Steps{Out: out, logPath: path, logFile: f, every: signOfLife}, nil
 }
 
 // Log is where commands write what they did.
@@ -55,9 +59,11 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 	start := time.Now()
 	s.Say("[%2d] %s (about %s)", s.count, step.Name, step.Cost)
 	done := make(chan struct{})
-	go s.tick(done, start)
+	ticked := make(chan struct{})
+	go func() { defer close(ticked); s.tick(done, start) }()
 	err := do(ctx)
 	close(done)
+	<-ticked
 	took := time.Since(start).Round(100 * time.Millisecond)
 	if err != nil {
 		s.Say("     FAILED after %s: %v\n     log: %s\n     likely cause: %s", took, err, s.logPath, step.Cause)
@@ -69,7 +75,7 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 
 // tick shows a sign of life in steps that take long.
 func (s *Steps) tick(done <-chan struct{}, start time.Time) {
-	t := time.NewTicker(15 * time.Second)
+	t := time.NewTicker(s.every)
 	defer t.Stop()
 	for {
 		select {

@@ -65,7 +65,7 @@ class Install(FakeApt):
         for line in (self.dir / "asked").read_text().splitlines():
             self.assertIn("DPkg::Lock::Timeout=300", line)
 
-    def test_what_takes_long_tells_what_it_does(self):
+    def test_what_takes_long_tells_what_it_does(self):  # K-40
         self.program("apt-get", """#!/bin/bash
 case "$*" in *update*)
   echo reading lists

@@ -4,7 +4,7 @@
 // and as an OCI layout, one file for `kubectl apply`, the kubectl plugin with its krew
 // manifest, the digests of the images that were built, and the sums of it all.
 //
-//	dist --out=build/dist --helm=helm [--registry=registry.example/team] [--url=https://…]
+//	dist --out=build/dist --helm=helm [--registry=registry.example/team] [--url=https://…] [--here]
 //
 // The same tree gives the same bytes, but for what Helm writes into its archive.
 package main
@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -31,21 +32,29 @@ import (
 // options are what a release is made with.
 type options struct {
 	out, helm, registry, url, version string
+	platforms                         []platform
 }
+
+// platform is an operating system and a processor, as Go calls them.
+type platform struct{ system, machine string }
 
 // namespace is where install.yaml puts the operator.
 const namespace = "bobtail-system"
 
-// platforms are those of the plugin.
-var platforms = [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+// everywhere are the platforms of a release's plugin.
+var everywhere = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 
 func main() {
-	o := options{}
+	o := options{platforms: everywhere}
 	flag.StringVar(&o.out, "out", "build/dist", "folder to write; what was there is removed")
 	flag.StringVar(&o.helm, "helm", "helm", "the helm program")
 	flag.StringVar(&o.registry, "registry", "localhost", "registry of the images in install.yaml")
 	flag.StringVar(&o.url, "url", "https://downloads.example/bobtail", "where the archives of the plugin will be found")
+	here := flag.Bool("here", false, "the plugin for this machine's platform alone")
 	flag.Parse()
+	if *here {
+		o.platforms = []platform{{runtime.GOOS, runtime.GOARCH}}
+	}
 	if err := o.make(); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
 		os.Exit(1)
@@ -173,8 +182,8 @@ func (o *options) plugin() error {
 		return err
 	}
 	var rows strings.Builder
-	for _, p := range platforms {
-		binary, err := build(p[0], p[1])
+	for _, p := range o.platforms {
+		binary, err := p.build(o.version)
 		if err != nil {
 			return err
 		}
@@ -182,11 +191,11 @@ func (o *options) plugin() error {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("kubectl-bobtail_%s_%s_%s.tar.gz", o.version, p[0], p[1])
+		name := fmt.Sprintf("kubectl-bobtail_%s_%s_%s.tar.gz", o.version, p.system, p.machine)
 		if err := os.WriteFile(filepath.Join(dir, name), archive, 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(&rows, krewPlatform, p[0], p[1], o.url, name, digest(archive))
+		fmt.Fprintf(&rows, krewPlatform, p.system, p.machine, o.url, name, digest(archive))
 	}
 	return os.WriteFile(filepath.Join(dir, "bobtail.yaml"), fmt.Appendf(nil, krewManifest, o.version, rows.String()), 0o644)
 }
@@ -217,17 +226,17 @@ const krewPlatform = `  - selector:
 `
 
 // build is the plugin for one platform.
-func build(system, machine string) ([]byte, error) {
+func (p platform) build(version string) ([]byte, error) {
 	file, err := os.CreateTemp("", "kubectl-bobtail-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(file.Name())
 	file.Close()
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file.Name(), "./operator/cmd/kubectl-bobtail")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+version, "-o", file.Name(), "./operator/cmd/kubectl-bobtail")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.system, "GOARCH="+p.machine)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build for %s/%s: %w: %s", system, machine, err, bytes.TrimSpace(out))
+		return nil, fmt.Errorf("go build for %s/%s: %w: %s", p.system, p.machine, err, bytes.TrimSpace(out))
 	}
 	return os.ReadFile(file.Name())
 }
@@ -254,7 +263,11 @@ func packed(files map[string][]byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), errors.Join(archive.Close(), zip.Close())
+	// Both write their ends when they are closed: only then is out the whole archive.
+	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
 
 // images are the digests of those that images/build made; none: the file says so.

@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,11 +30,8 @@ func made(t *testing.T) (dir, program string) {
 	for _, v := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
 		t.Setenv(v, home)
 	}
-	before := platforms
-	platforms = [][2]string{{runtime.GOOS, runtime.GOARCH}}
-	t.Cleanup(func() { platforms = before })
 	dir = filepath.Join(t.TempDir(), "dist")
-	o := options{out: dir, helm: program, registry: "registry.example/team", url: "https://releases.example"}
+	o := options{out: dir, helm: program, registry: "registry.example/team", url: "https://releases.example", platforms: []platform{{runtime.GOOS, runtime.GOARCH}}}
 	if err := o.make(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +136,9 @@ func pluginRuns(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
+	if out, err := exec.Command(program, "--version").CombinedOutput(); err != nil || !bytes.Contains(out, bytes.TrimSpace(read(t, "VERSION"))) {
+		t.Errorf("%v: %s", err, out)
+	}
 	if out, err := exec.Command(program, "--help").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("explain")) {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -180,7 +181,42 @@ func applied(t *testing.T, dir string) {
 	if n := bytes.Count(first, []byte(" created")); n < 15 || !bytes.Contains(first, []byte("rpcservices.bobtail.dev created")) {
 		t.Errorf("%d objects: %s", n, first)
 	}
-	if again := kubectl("apply", "-f", install); bytes.Contains(again, []byte(" created")) || bytes.Contains(again, []byte(" configured")) {
-		t.Errorf("applied a second time: %s", again)
+	for line := range strings.Lines(string(kubectl("apply", "-f", install))) {
+		// kubectl's patch of a budget always has its selector, which is to be replaced as a whole: "configured" says nothing.
+		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") && !strings.HasPrefix(line, "poddisruptionbudget.policy/") {
+			t.Errorf("applied a second time: %s", line)
+		}
+	}
+	if g := kubectl("get", "poddisruptionbudgets", "-A", "-o", "jsonpath={.items[*].metadata.generation}"); string(g) != "1" {
+		t.Errorf("applied a second time, the budget has generation %s", g)
+	}
+}
+
+// An archive has its end: it is read to the last byte, and each file is what went in.
+func TestPackedIsWhole(t *testing.T) {
+	files := map[string][]byte{"LICENSE": []byte("a licence"), "kubectl-bobtail": bytes.Repeat([]byte("program "), 10_000)}
+	archive, err := packed(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]byte{}
+	r := tar.NewReader(zip)
+	for h, err := r.Next(); err != io.EOF; h, err = r.Next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.EqualFunc(got, files, bytes.Equal) {
+		t.Errorf("%d files came out, or not as they went in", len(got))
+	}
+	if _, err := io.ReadAll(zip); err != nil {
+		t.Errorf("after the last file: %v", err)
 	}
 }

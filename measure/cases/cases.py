@@ -7,10 +7,11 @@
                                    writes the day into table.json. Without CASE: those that were not seen yet
 
 table.json has a row a case: what it is about, the tests that cite it as FILE:NAME, `undo` (file, what stands there,
-what takes its place) and the command of the test, and when it was `seen` to fail. A case is open when it has no row,
+what takes its place), the command of the test, what has to be built for it, if anything, and when it was `seen` to fail. A case is open when it has no row,
 a test is not there or its file does not cite it, or when it was not seen to fail.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import pathlib
@@ -49,31 +50,50 @@ def judged(rows):
     return [(f"K-{n}", rows.get(f"K-{n}"), trouble(f"K-{n}", rows.get(f"K-{n}"))) for n in range(1, LAST + 1)]
 
 
-def prove(case, row):
-    """True when the test passes as the tree is and fails with the mend taken back."""
+def build_and_test(row, copy):
+    """The test's exit status and words; None instead of the status: what there is cannot be built."""
+    for command in filter(None, (row.get("build"), row["command"])):
+        ran = subprocess.run(command, shell=True, executable="/bin/bash", cwd=copy, capture_output=True, text=True)
+        said = ran.stdout[-800:] + ran.stderr[-800:]
+        if command is not row["command"] and ran.returncode or "[build failed]" in ran.stdout + ran.stderr:
+            return None, said
+    return ran.returncode, said
+
+
+def prove(case, row, copy):
+    """True when the test passes as the tree is and fails with the mend taken back; copy is a worktree for that."""
+    target = copy / row["undo"]["file"]
+    text = target.read_text()
+    if row["undo"]["from"] not in text:
+        print(f"{case}: {row['undo']['file']} has not what is to be taken back", file=sys.stderr)
+        return False
+    before, said = build_and_test(row, copy)
+    if before != 0:
+        print(f"{case}: fails as the tree is:\n{said}", file=sys.stderr)
+        return False
+    try:
+        target.write_text(text.replace(row["undo"]["from"], row["undo"]["to"]))
+        after, said = build_and_test(row, copy)
+    finally:
+        subprocess.run(["git", "-C", copy, "checkout", "-q", "--", "."], check=True)
+    if after is None:
+        print(f"{case}: what is left does not build:\n{said}", file=sys.stderr)
+        return False
+    print(f"{case}: {'seen to fail' if after else 'passes without its mend'}", flush=True)
+    return after != 0
+
+
+@contextlib.contextmanager
+def copy_of_head():
+    """A worktree of what is committed, for all proofs of a run: compilers find in it what they compiled before."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "tree"
         subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", copy, "HEAD"], check=True, capture_output=True)
         try:
-            before = subprocess.run(row["command"], shell=True, cwd=copy, capture_output=True, text=True)
-            target = copy / row["undo"]["file"]
-            text = target.read_text()
-            if row["undo"]["from"] not in text:
-                print(f"{case}: {row['undo']['file']} has not what is to be taken back", file=sys.stderr)
-                return False
-            target.write_text(text.replace(row["undo"]["from"], row["undo"]["to"]))
-            after = subprocess.run(row["command"], shell=True, cwd=copy, capture_output=True, text=True)
+            yield copy
         finally:
             subprocess.run(["git", "-C", ROOT, "worktree", "remove", "--force", copy], capture_output=True)
             shutil.rmtree(copy, ignore_errors=True)
-    if "build failed" in after.stdout + after.stderr:
-        print(f"{case}: what is left does not build:\n{after.stdout[-800:]}{after.stderr[-800:]}", file=sys.stderr)
-        return False
-    if before.returncode != 0:
-        print(f"{case}: fails as the tree is:\n{before.stdout[-800:]}{before.stderr[-800:]}", file=sys.stderr)
-        return False
-    print(f"{case}: {'seen to fail' if after.returncode else 'passes without its mend'}", flush=True)
-    return after.returncode != 0
 
 
 def main():
@@ -84,13 +104,17 @@ def main():
     rows = json.loads(TABLE.read_text())
     if args.prove is not None:
         wanted = args.prove or [c for c, row in rows.items() if row.get("undo") and not row.get("seen")]
-        good = True
         for case in wanted:
             if case not in rows or not rows[case].get("undo"):
                 ap.error(f"{case}: table.json does not say how to take its mend back")
-            rows[case]["seen"] = str(datetime.date.today()) if prove(case, rows[case]) else ""
-            good = good and bool(rows[case]["seen"])
-            TABLE.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        good = True
+        with copy_of_head() as copy:
+            for case in wanted:
+                seen = str(datetime.date.today()) if prove(case, rows[case], copy) else ""
+                rows = json.loads(TABLE.read_text())  # it may have got other rows meanwhile
+                rows[case]["seen"] = seen
+                good = good and bool(seen)
+                TABLE.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
         return 0 if good else 1
     all_of_them = judged(rows)
     for case, row, why in all_of_them:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/netns"
@@ -13,13 +14,37 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
 )
 
-func (m *Manager) importImage(c layout.Cluster, node, tar string) error {
+func (m *Manager) importImage(c layout.Cluster, node, tar, digests string) error {
 	holder, err := m.live("node-" + node)
 	if err != nil {
 		return err
 	}
-	_, err = proc.Run(m.env(c.Tools), "", holder.Enter(inNode, c.Tools.Path("ctr"), "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", tar)...)
-	return err
+	ctr := func(args ...string) error {
+		_, err := proc.Run(m.env(c.Tools), "", holder.Enter(inNode, append([]string{c.Tools.Path("ctr"), "-n", "k8s.io", "images"}, args...)...)...)
+		return err
+	}
+	if err := ctr("import", "--snapshotter", "overlayfs", tar); err != nil {
+		return err
+	}
+	for tagged, pinned := range pinnedNames(digests) {
+		if err := ctr("tag", "--force", tagged, pinned); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pinnedNames are the names by which a pod may ask for imported images with a digest, as a
+// registry would give them, by the names they came with.
+func pinnedNames(digests string) map[string]string {
+	out := map[string]string{}
+	for _, one := range strings.Fields(digests) {
+		name, digest, _ := strings.Cut(one, "=")
+		if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") && digest != "" {
+			out[name] = name[:colon] + "@" + digest
+		}
+	}
+	return out
 }
 
 // loaded is where a node notes which archive it has under a file name: images
@@ -34,7 +59,7 @@ func (m *Manager) loadImage(c layout.Cluster, node, tar, digests string) error {
 	if was, err := os.ReadFile(note); err == nil && digests != "" && string(was) == digests {
 		return nil
 	}
-	if err := m.importImage(c, node, tar); err != nil {
+	if err := m.importImage(c, node, tar, digests); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(note), 0o755); err != nil {

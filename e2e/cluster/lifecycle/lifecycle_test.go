@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -121,5 +122,14 @@ func TestProveManifestPinsOnePodToEachNode(t *testing.T) {
 	y := proveManifest([]string{"a", "b"})
 	if strings.Count(y, "kind: Pod") != 2 || !strings.Contains(y, "nodeName: node-a") || !strings.Contains(y, "nodeName: node-b") || strings.Contains(y, "%!") {
 		t.Error(y)
+	}
+}
+
+// A registry's port is no tag, and an archive without a name has nothing to pin.
+func TestPinnedNamesAreThoseOfARegistry(t *testing.T) {
+	got := pinnedNames("localhost/bobtail/operator:0.2.0=sha256:11 registry:5000/team/x:1=sha256:22 registry:5000/x=sha256:33 =sha256:44 plain:1=")
+	want := map[string]string{"localhost/bobtail/operator:0.2.0": "localhost/bobtail/operator@sha256:11", "registry:5000/team/x:1": "registry:5000/team/x@sha256:22"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
 }

@@ -140,7 +140,7 @@ func (m *Manager) startContainerd(c layout.Cluster, n netns.Node) error {
 		return err
 	}
 	for _, tar := range []string{"pause.tar", "coredns.tar"} {
-		if err := m.importImage(c, n.Name, m.State.Images(tar)); err != nil {
+		if err := m.importImage(c, n.Name, m.State.Images(tar), ""); err != nil {
 			return err
 		}
 	}

@@ -55,6 +55,7 @@ var parts = []part{
 	{"apiserver down", false, false, apiserverDown},
 	{"rolling update", false, true, rollingUpdate},
 	{"router killed", false, false, routerKilled},
+	{"nodes drained", false, false, drained},
 	{"objects deleted by hand", false, false, deletedByHand},
 	{"fast path", false, false, fastPath},
 	{"fast path by the cluster", false, false, clusterFastPath},
