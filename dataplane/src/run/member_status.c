@@ -39,6 +39,7 @@ const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {
     DROP(BT_DROP_DISK, "disk_failed"),
     DROP(BT_DROP_MOVING, "moving"),
     DROP(BT_DROP_REFUSED, "refused"),
+    DROP(BT_DROP_UNORDERED, "unordered"),
 };
 const struct bt_counter_desc bt_member_core_counter_desc[BT_REPLICA_COUNTERS] = {BT_REPLICA_COUNTER_LIST(CORE)};
 
