@@ -68,6 +68,13 @@ type Group struct {
 	avoided  []int    // ids that are not to lead
 }
 
+// Sample is a counter or a gauge.
+type Sample struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels"`
+	Value  uint64            `json:"value"`
+}
+
 // Status is what a member says of itself.
 type Status struct {
 	OK      bool   `json:"ok"`
@@ -105,8 +112,10 @@ type Status struct {
 		Registered bool   `json:"registered"`
 		Lag        int64  `json:"lag"`
 	} `json:"members"`
-	Error *struct{ Code, Field, Message string } `json:"error"`
-	Index uint64                                 `json:"index"`
+	Counters []Sample                               `json:"counters"`
+	Gauges   []Sample                               `json:"gauges"`
+	Error    *struct{ Code, Field, Message string } `json:"error"`
+	Index    uint64                                 `json:"index"`
 }
 
 func program(name, variable string) string {
@@ -290,6 +299,25 @@ func (g *Group) Status(m *Member) *Status {
 		return nil
 	}
 	return s
+}
+
+// Value of a counter or a gauge of a process that runs. label is that of its one
+// label, "" where there is none.
+func (g *Group) Value(m *Member, name, label string) (uint64, error) {
+	s, err := g.ask(m, map[string]any{"v": 1, "op": "counters"})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range append(s.Counters, s.Gauges...) {
+		one := label == "" && len(c.Labels) == 0
+		for _, v := range c.Labels {
+			one = one || v == label
+		}
+		if c.Name == name && one {
+			return c.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has no %s of %q", m.Name, name, label)
 }
 
 // Order asks a member for a change of the group.

@@ -5,9 +5,15 @@
 package replica
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/netip"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
 )
 
 // kinds of HovercRaft groups, each of which meets faults.
@@ -49,4 +55,142 @@ func kills(t *testing.T, kind Kind, short, long int) {
 		p.must(p.g.AwaitReady(killed))
 	}
 	p.same(p.g.Members...)
+}
+
+// What can happen to a box, and between it and members.
+var boxEvents = []event{
+	{"box killed", func(p *play) {
+		p.g.Box.Kill()
+		time.Sleep(time.Duration(p.r.IntN(100)) * time.Millisecond)
+		p.must(p.g.Start(p.g.Box))
+	}},
+	{"follower hears no requests", func(p *play) {
+		m := p.g.Members[p.leader().ID%len(p.g.Members)]
+		before := p.value(m, "replica_events_total", "recovered")
+		p.g.Net.Shim.Cut(p.g.Box.Host, m.Host, true)
+		// it asks for every body; also as the one that answers.
+		p.must(until("bodies recovered", func() bool { return p.value(m, "replica_events_total", "recovered") > before+5 }))
+		p.g.Net.Shim.Heal()
+	}},
+	{"leader hears no requests", func(p *play) {
+		m := p.leader()
+		p.g.Net.Shim.Cut(p.g.Box.Host, m.Host, true)
+		time.Sleep(300 * time.Millisecond) // nothing is ordered, and what followers keep is not lost by it
+		p.g.Net.Shim.Heal()
+	}},
+	{"box hears no FEEDBACK", func(p *play) {
+		before := p.value(p.g.Box, "box_requests_total", "timed_out")
+		for _, m := range p.g.Members {
+			p.g.Net.Shim.Cut(m.Host, p.g.Box.Host, true)
+		}
+		p.must(until("pairs that time out", func() bool { return p.value(p.g.Box, "box_requests_total", "timed_out") > before }))
+		p.g.Net.Shim.Heal()
+	}},
+	{"box stopped", func(p *play) {
+		p.g.Box.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(200+p.r.IntN(400)) * time.Millisecond)
+		p.g.Box.Signal(syscall.SIGCONT)
+	}},
+	{"box and leader killed", func(p *play) {
+		l := p.leader()
+		p.g.Box.Kill()
+		l.Kill()
+		p.must(p.g.Start(p.g.Box))
+		p.must(p.g.Start(l))
+	}},
+}
+
+// value of a counter or a gauge of a process; label: of its one label, "" for none.
+func (p *play) value(m *Member, name, label string) uint64 {
+	p.t.Helper()
+	v, err := p.g.Value(m, name, label)
+	p.must(err)
+	return v
+}
+
+// The faults of TestFaults, and those of the box.
+func TestHovercRaftFaults(t *testing.T) {
+	all := append(append([]event(nil), boxEvents...), events...)
+	for k, kind := range hovercrafts() {
+		t.Run(kind.String(), func(t *testing.T) {
+			p := begin(t, 3, 3, kind)
+			from := p.r.IntN(len(all))
+			for i := range rounds(3, 3*len(all)) {
+				e := all[(from+i*5+k)%len(all)]
+				if i == 0 {
+					e = boxEvents[k] // these two always
+				}
+				t.Log(e.name)
+				p.round(fmt.Sprintf("fault%d", i), func() { e.do(p) })
+				p.must(p.g.AwaitReady(p.g.Members...))
+			}
+			p.same(p.g.Members...)
+		})
+	}
+}
+
+// without faults every member answers its share, a read is
+// executed by the one that answers it, a write by all, and the box ends empty. A
+// client that knows members only finds the box.
+func TestHovercRaftShares(t *testing.T) {
+	const requests = 60
+	kind := Kind{HovercRaft: true, Multicast: true, Repliers: "Random"}
+	p := begin(t, 3, 3, kind)
+	p.c.Close()
+	var err error
+	p.c, err = p.g.Dial(1, 2*time.Second)
+	p.must(err)
+	before := map[string]uint64{}
+	count := func(m *Member, name, label string) uint64 {
+		return p.value(m, name, label) - before[m.Name+name+label]
+	}
+	watched := [][2]string{{"replica_executed_total", "read"}, {"replica_executed_total", "write"}, {"replica_answers_total", "sent"}, {"replica_requests_total", "taken"}}
+	for _, m := range p.g.Members {
+		for _, w := range watched {
+			before[m.Name+w[0]+w[1]] = p.value(m, w[0], w[1])
+		}
+	}
+	h := newHistory()
+	for i := range requests {
+		for _, kind := range []byte("PG") {
+			p.must(p.c.do(h, 0, Op{Kind: kind, Key: fmt.Sprint("share", i%3), Value: fmt.Sprint(i)}))
+		}
+	}
+	if v := h.Judge(20 * time.Second); len(v.Says) > 0 {
+		t.Fatal(v.Says)
+	}
+	p.must(p.g.AwaitSame(p.g.Members...))
+	var reads, answers uint64
+	for _, m := range p.g.Members {
+		reads += count(m, "replica_executed_total", "read")
+		answers += count(m, "replica_answers_total", "sent")
+		if n := count(m, "replica_answers_total", "sent"); n == 0 {
+			t.Errorf("%s answered nothing", m.Name)
+		}
+		if n := count(m, "replica_executed_total", "write"); n != requests {
+			t.Errorf("%s executed %d writes, want %d", m.Name, n, requests)
+		}
+	}
+	if reads != requests || answers != 2*requests {
+		t.Errorf("%d reads executed, want %d; %d answers, want %d", reads, requests, answers, 2*requests)
+	}
+	p.must(until("an empty box", func() bool { return p.value(p.g.Box, "box_requests_inside", "") == 0 }))
+	if passed, copies := p.value(p.g.Box, "box_requests_total", "passed"), p.value(p.g.Box, "box_copies_sent_total", ""); passed < 2*requests || copies != passed {
+		t.Errorf("%d requests passed as %d packets; to a multicast group each is one", passed, copies)
+	}
+	for _, m := range p.g.Members {
+		if p.value(m, "replica_requests_total", "taken") == 0 {
+			t.Errorf("%s took no request from the multicast group", m.Name)
+		}
+	}
+	// what no packet between members carries is refused by name, and not executed.
+	_, err = p.c.list[0].Write(context.Background(), make([]byte, 1440))
+	if !errors.Is(err, replica.ErrTooLong) {
+		t.Errorf("a request of 1440 bytes: %v", err)
+	}
+	// what is not ordered goes to a member; the box says so.
+	box := netip.MustParseAddrPort(p.g.Box.Address())
+	if _, err := p.c.list[0].ReadAt(context.Background(), box, []byte("G\x01x")); err == nil || p.value(p.g.Box, "box_refused_total", "unordered") != 1 {
+		t.Errorf("an unordered request to the box: %v", err)
+	}
 }
