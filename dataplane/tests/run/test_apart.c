@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "run/sessions.h"
 
 static struct bed b;
 

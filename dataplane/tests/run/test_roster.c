@@ -100,7 +100,11 @@ static void r384_what_is_no_command_is_refused(void **state)
     p[0] = BT_COMMAND_READ;
     p[1] = 1; // a read has no session
     assert_false(bt_command_get(p, n, &back));
-    p[1] = 2;
+    p[1] = 4;
+    assert_false(bt_command_get(p, n, &back));
+    p[1] = 2; // a client that knows extensions
+    assert_true(bt_command_get(p, n, &back) && back.ext);
+    p[0] = BT_COMMAND_FORMED; // has no client
     assert_false(bt_command_get(p, n, &back));
     p[0] = BT_COMMAND_WRITE;
     p[1] = 1; // a session without its numbers
