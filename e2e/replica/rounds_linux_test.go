@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/faults/shim"
-	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
 // tally is what all tests of a run found together.
@@ -25,32 +22,6 @@ var tally struct {
 	histories, bad, lost, executed int
 	operations, unsure             int64
 	failovers                      []float64 // ms
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	root, _ := filepath.Abs("../..")
-	var out harness.Measurements
-	out.Set("histories_checked", tally.histories)
-	out.Set("histories_not_linearizable", tally.bad)
-	out.Set("acked_writes_lost", tally.lost)
-	out.Set("executed_wrongly", tally.executed)
-	out.Set("operations", tally.operations)
-	out.Set("operations_unsure", tally.unsure)
-	out.Set("failover_kills", len(tally.failovers))
-	if len(tally.failovers) > 0 {
-		slices.Sort(tally.failovers)
-		out.SetFinite("failover_real_ms_p50", quantile(0.5))
-		out.SetFinite("failover_real_ms_p99", quantile(0.99))
-	}
-	out.Set("leftovers", len(bed.Leftovers())+len(mounts()))
-	if target := os.Getenv("REPLICA_TARGET"); target != "" {
-		if err := out.Write(root, target); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
 }
 
 func quantile(q float64) float64 {
