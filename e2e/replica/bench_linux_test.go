@@ -186,7 +186,7 @@ func (t *tap) level(others int, ops int) error {
 // TestLeaderMessages: N members, one request at a time.
 func TestLeaderMessages(t *testing.T) {
 	worst := 0.0
-	for _, kind := range []Kind{{Volatile: true}, {Volatile: true, HovercRaft: true, Multicast: true, Repliers: "Random"}} {
+	for _, kind := range []Kind{{Volatile: true, Patient: true}, {Volatile: true, Patient: true, HovercRaft: true, Multicast: true, Repliers: "Random"}} {
 		for n := 3; n <= 9; n += 2 {
 			name, reply := "raft", 1.0
 			if kind.HovercRaft {
@@ -208,18 +208,32 @@ func TestLeaderMessages(t *testing.T) {
 
 func leaderMessages(t *testing.T, kind Kind, n int) (tx, rx float64) {
 	p := begin(t, n, n, kind)
-	p.c.Close()
-	var err error
-	p.c, err = p.g.Dial(1, 20*time.Second)
-	p.must(err)
 	put := Op{Kind: 'P', Key: "k", Value: "v"}
 	write := func() {
 		_, err := p.c.list[0].Write(context.Background(), put.body())
 		p.must(err)
 	}
-	for range benchWarm { // the leader, or the box, is found
+	for range benchWarm { // the leader, or the box, is found, and the box has begun to speak
 		write()
 	}
+	p.c.Close()
+	var err error
+	p.c, err = p.g.Dial(1, 20*time.Second) // so patient that no request is asked for twice
+	p.must(err)
+	write()
+	for range 5 { // a leader that was replaced while the machine did something else is no leader to measure
+		if link := measureLeader(p, write, n); link != nil {
+			t.Logf("%d sent with an entry, %d replies, %d requests, %d answers that hold more, %d apart", link.entries, link.replies, link.requests, link.acks, link.apart)
+			return float64(link.entries+link.replies) / benchOps, float64(link.requests+link.acks) / benchOps
+		}
+	}
+	t.Fatal("no leader lasted")
+	return 0, 0
+}
+
+// measureLeader: what the leader's link carried for benchOps requests; nil when it
+// did not lead all the time.
+func measureLeader(p *play, write func(), n int) *tap {
 	p.must(p.g.AwaitSame(p.g.Members...))
 	l := p.leader()
 	before := p.g.Status(l)
@@ -227,16 +241,18 @@ func leaderMessages(t *testing.T, kind Kind, n int) (tx, rx float64) {
 	p.must(err)
 	for i := range benchOps {
 		write()
-		p.must(link.level(n-1, i+1))
+		if err = link.level(n-1, i+1); err != nil {
+			break
+		}
 	}
 	link.close()
 	after := p.g.Status(l)
-	if after == nil || after.Role != "Leader" || after.Term != before.Term || after.Last-before.Last != benchOps {
-		t.Fatalf("the group was not quiet: %+v, then %+v", before, after)
+	if before == nil || after == nil || after.Role != "Leader" || after.Term != before.Term {
+		return nil
 	}
-	if link.requests != benchOps || link.several != 0 {
-		t.Fatalf("%d requests were sent and %d came; %d messages had several entries", benchOps, link.requests, link.several)
+	p.must(err)
+	if after.Last-before.Last != benchOps || link.requests != benchOps || link.several != 0 {
+		p.t.Fatalf("%d requests were sent, %d came, and the log grew by %d; %d messages had several entries", benchOps, link.requests, after.Last-before.Last, link.several)
 	}
-	t.Logf("%d sent with an entry, %d replies, %d requests, %d answers that hold more, %d apart", link.entries, link.replies, link.requests, link.acks, link.apart)
-	return float64(link.entries+link.replies) / benchOps, float64(link.requests+link.acks) / benchOps
+	return link
 }

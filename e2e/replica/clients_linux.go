@@ -42,7 +42,7 @@ func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
 	}
 	err := bed.Inside(g.Net.Namespace(g.Clients), func() error {
 		for range n {
-			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: 8 * time.Second, Attempt: attempt})
+			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: max(8*time.Second, 3*attempt), Attempt: attempt})
 			if err != nil {
 				return err
 			}

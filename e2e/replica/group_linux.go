@@ -52,6 +52,7 @@ type Kind struct {
 	HovercRaft bool
 	Multicast  bool   // of a HovercRaft group: the box sends one packet to all
 	Repliers   string // "JBSQ", "Random"; "": not said
+	Patient    bool   // nobody stands for election because the machine is busy
 }
 
 // Group is a group and where it lives.
@@ -178,6 +179,10 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 			"maxSnapshotBytes": 4194304, "inFlightLimit": 1000,
 		},
 		"initialMembers": g.founders, "members": members, "keyIds": []int{1},
+	}
+	if g.Patient {
+		doc["group"].(map[string]any)["electionMilliseconds"] = 1000
+		doc["group"].(map[string]any)["heartbeatMilliseconds"] = 100
 	}
 	if g.HovercRaft {
 		doc["group"].(map[string]any)["protocol"] = "HovercRaft"
