@@ -216,11 +216,14 @@ func (g *Group) Start(m *Member) error {
 	}
 	ctl := filepath.Join(g.Dir, m.Name+".ctl")
 	_ = os.Remove(ctl)
-	argv := append([]string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}, g.extra...)
+	argv := []string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}
 	if m == g.Box {
 		argv = []string{program("bobtail-box", "BOX_PROGRAM")}
 	}
 	argv = append(argv, "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
+	if m != g.Box {
+		argv = append(argv, g.extra...) // the last word
+	}
 	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 	if err != nil {
 		return err

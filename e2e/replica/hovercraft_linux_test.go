@@ -33,7 +33,7 @@ func (k Kind) String() string {
 // by one or by multicast.
 func TestHovercRaftKills(t *testing.T) {
 	for _, kind := range hovercrafts() {
-		t.Run(kind.String(), func(t *testing.T) { kills(t, kind, 2, 50) })
+		t.Run(kind.String(), func(t *testing.T) { kills(t, kind, 1, 50) })
 	}
 }
 
@@ -115,7 +115,7 @@ func TestHovercRaftFaults(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			p := begin(t, 3, 3, kind)
 			from := p.r.IntN(len(all))
-			for i := range rounds(3, 3*len(all)) {
+			for i := range rounds(2, 3*len(all)) {
 				e := all[(from+i*5+k)%len(all)]
 				if i == 0 {
 					e = boxEvents[k] // these two always
@@ -133,13 +133,16 @@ func TestHovercRaftFaults(t *testing.T) {
 // executed by the one that answers it, a write by all, and the box ends empty. A
 // client that knows members only finds the box.
 func TestHovercRaftShares(t *testing.T) {
-	const requests = 60
+	const requests = 40
 	kind := Kind{HovercRaft: true, Multicast: true, Repliers: "Random"}
 	p := begin(t, 3, 3, kind)
+	p.must(p.c.do(newHistory(), 0, Op{Kind: 'P', Key: "first", Value: "x"})) // the box has begun to speak
+	p.must(until("an empty box", func() bool { return p.value(p.g.Box, "box_requests_inside", "") == 0 }))
 	p.c.Close()
 	var err error
-	p.c, err = p.g.Dial(1, 2*time.Second)
+	p.c, err = p.g.Dial(1, 2*time.Second) // which knows members only
 	p.must(err)
+	p.must(p.g.AwaitSame(p.g.Members...))
 	before := map[string]uint64{}
 	count := func(m *Member, name, label string) uint64 {
 		return p.value(m, name, label) - before[m.Name+name+label]

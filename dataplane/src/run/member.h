@@ -96,6 +96,7 @@ struct bt_member_peer {
 struct bt_member_status {
     enum bt_member_phase phase;
     bool ready, formed;
+    bool takes_requests; // of boxes: the group is formed, and the key of the bodies' hash is known
     const char *reason;  // "" when ready
     const char *message; // for people; ""
     const char *disk;    // "Healthy", "Failed", …

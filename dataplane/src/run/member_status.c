@@ -132,6 +132,7 @@ void bt_member_status(const struct bt_member *m, uint64_t now, struct bt_member_
     out->disk = m->disk_state;
     memcpy(out->disk_id, m->disk_id, sizeof out->disk_id);
     out->formed = m->roster.formed;
+    out->takes_requests = m->roster.formed && m->roster.keyed;
     out->learner = true;
     out->in_flight = m->waiters;
     if (m->core == NULL) {

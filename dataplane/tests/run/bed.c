@@ -353,8 +353,28 @@ static void deliver(struct bed *b, struct bt_pkt *pkt)
     bed_give(b, to, pkt);
 }
 
+// Time stands still while a disk is at work, unless a test holds it up: else what the machine does meanwhile decides
+// what the members see.
+static void await_disks(struct bed *b)
+{
+    enum { LOOKS = 100000 };
+    for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+        const struct bed_disk *d = &b->disk[id];
+        for (int looks = 0; b->member[id] != NULL && looks < LOOKS; looks++) {
+            struct bt_member_status s = bed_status(b, id);
+            bool idle = s.phase != BT_MEMBER_RUNNING || s.core.durable >= s.core.last;
+            if (idle || atomic_load(&d->stalled) || atomic_load(&d->fails) != 0) {
+                break;
+            }
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+            bt_member_turn(b->member[id], b->now, false);
+        }
+    }
+}
+
 void bed_step(struct bed *b)
 {
+    await_disks(b);
     b->now += 1000000;
     for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
         if (b->member[id] != NULL) {

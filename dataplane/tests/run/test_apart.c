@@ -28,6 +28,11 @@ static bool level(struct bed *bed, uint16_t id)
     return l != 0 && bed_status(bed, id).core.applied == bed_status(bed, l).core.commit;
 }
 
+static bool takes_requests(struct bed *bed, uint16_t id)
+{
+    return bed_status(bed, id).takes_requests;
+}
+
 static uint64_t counted(uint16_t id, unsigned which)
 {
     return bt_member_counters(b.member[id])[which];
@@ -44,8 +49,8 @@ static void open_group(bool multicast)
     for (uint16_t id = 1; id <= 3; id++) {
         bed_until(&b, ready, id);
     }
-    for (int i = 0; i < 200; i++) { // the key of the bodies' hash is known
-        bed_step(&b);
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_until(&b, takes_requests, id);
     }
 }
 
