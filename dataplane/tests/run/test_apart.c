@@ -68,6 +68,7 @@ static void write_until_done(uint64_t add)
         bed_until(&b, leads, 0);
         if (bed_ask(&b, &(struct bed_ask){BED_BOX, BT_POLICY_REPLICATED_WRITE, add, session, 1})) {
             assert_true(b.reply_n == 9 && b.reply[0] == BT_SESSION_DONE);
+            return;
         }
     }
     fail();
