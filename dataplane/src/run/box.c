@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rpc/profile.h"
-#include "run/member.h"
+#include "run/boxed.h"
 #include "wire/feedback.h"
 
 enum { RECENT_PAIRS = 1 << 17, MOST = 65536 };
@@ -143,7 +143,7 @@ static void send_to_all(struct bt_box_front *b, const struct bt_pkt *pkt, const 
 static bool too_long(const struct bt_box_front *b, const struct bt_r2p2_hdr *h)
 {
     struct bt_options all = {.present = (h->opt.present & BT_HAS_SESSION) | BT_HAS_FORWARDED | BT_HAS_TAG};
-    uint32_t most = bt_member_request_most(b->conf.mtu), least = bt_r2p2_datagram_max(b->conf.mtu, false);
+    uint32_t most = bt_boxed_most(b->conf.mtu), least = bt_r2p2_datagram_max(b->conf.mtu, false);
     return !h->last || h->payload_len > most ||
            h->payload_len + BT_R2P2_HEADER + bt_options_size(&all) > least; // as for an IPv6 client
 }

@@ -78,11 +78,6 @@ void member_core_config(const struct bt_member *m, struct bt_replica_config *c)
     apart_config(m, &c->apart);
 }
 
-uint32_t bt_member_request_most(uint32_t mtu)
-{
-    return bt_replica_request_most(bt_group_packet_most(mtu)) - BT_COMMAND_HEAD - BT_COMMAND_SESSION;
-}
-
 static void *zeroed(size_t bytes)
 {
     void *p = NULL; // of 64 bytes' alignment: touched only when used

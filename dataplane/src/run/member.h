@@ -155,9 +155,6 @@ const uint64_t *bt_member_core_counters(const struct bt_member *m);   // NULL: t
 const uint64_t *bt_member_server_counters(const struct bt_member *m); // likewise
 uint32_t bt_member_backlog(const struct bt_member *m);
 
-// Bytes of the longest ordered request that a HovercRaft group of this IP MTU takes.
-uint32_t bt_member_request_most(uint32_t mtu);
-
 // The 64 bits that stand for a cluster on the wire.
 uint64_t bt_member_wire_cluster(const uint8_t cluster[16]);
 

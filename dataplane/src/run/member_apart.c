@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rpc/error.h"
+#include "run/boxed.h"
 #include "run/member_internal.h"
 #include "wire/feedback.h"
 
@@ -29,52 +30,14 @@ static uint64_t arrived(struct bt_member *m, const struct bt_addr *client, uint1
 
 /* --- in --- */
 
-// A request as a box sends it on: one packet, with its client's address and the group's tag. What comes otherwise is a
-// client's own, or nobody's.
 bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 {
-    return m->document.protocol == BT_GROUP_HOVERCRAFT &&
-           bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, h) == BT_M_OK && h->type == BT_REQUEST && h->first &&
-           h->policy >= BT_POLICY_REPLICATED_WRITE && (h->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG)) != 0;
-}
-
-// Why it is not looked into, or BT_GROUP_PACKET_OK. Nothing of this member's state is asked before.
-static enum bt_group_packet_result judge(const struct bt_member *m, const struct bt_pkt *pkt,
-                                         const struct bt_r2p2_hdr *h)
-{
-    switch (bt_tag_verify(pkt->data, pkt->len, h, &m->conf.keys, &pkt->src, &pkt->dst)) {
-    case BT_TAG_VALID:
-        break;
-    case BT_TAG_ABSENT:
-        return BT_GROUP_PACKET_UNTAGGED;
-    case BT_TAG_UNKNOWN_KEY:
-        return BT_GROUP_PACKET_UNKNOWN_KEY;
-    case BT_TAG_WRONG:
-        return BT_GROUP_PACKET_WRONG_TAG;
-    }
-    bool whole = h->last && (h->opt.present & BT_HAS_FORWARDED) != 0 && !bt_addr_bad_source(&h->opt.forwarded);
-    return whole ? BT_GROUP_PACKET_OK : BT_GROUP_PACKET_FORM;
-}
-
-// The command that all members make of a request: the same bytes, or its hash would differ.
-static uint32_t write_body(struct bt_member *m, const struct bt_r2p2_hdr *h)
-{
-    bool write = h->policy == BT_POLICY_REPLICATED_WRITE;
-    struct bt_command c = {.kind = write ? BT_COMMAND_WRITE : BT_COMMAND_READ,
-                           .with_session = write && (h->opt.present & BT_HAS_SESSION) != 0 && h->opt.session != 0,
-                           .ext = h->ext,
-                           .body = h->payload,
-                           .n = (uint32_t)h->payload_len};
-    if (c.with_session) {
-        c.session = h->opt.session;
-        c.seq = h->opt.session_seq;
-    }
-    return bt_command_put(m->scratch, MEMBER_REQUEST_MAX, &c);
+    return m->document.protocol == BT_GROUP_HOVERCRAFT && bt_boxed_is(pkt, h);
 }
 
 void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
-    enum bt_group_packet_result bad = judge(m, pkt, h);
+    enum bt_group_packet_result bad = bt_boxed_open(pkt, h, &m->conf.keys);
     if (bad != BT_GROUP_PACKET_OK) {
         m->counter[BT_MEMBER_BOXED_BAD_FORM + bad - 1]++;
         return;
@@ -87,7 +50,7 @@ void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt
                                    .req_id = h->req_id,
                                    .read_only = h->policy == BT_POLICY_REPLICATED_READ,
                                    .body = m->scratch,
-                                   .length = write_body(m, h)};
+                                   .length = bt_boxed_command(h, m->scratch, MEMBER_REQUEST_MAX)};
     enum bt_replica_result r = q.length != 0 ? bt_replica_request(m->core, m->now, &q) : BT_REPLICA_TOO_LONG;
     if (r == BT_REPLICA_OK) {
         note_arrival(m, &q.client, q.req_id, pkt->t_rx_ns != 0 ? pkt->t_rx_ns : m->now);

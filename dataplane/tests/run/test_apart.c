@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "run/boxed.h"
 #include "run/sessions.h"
 
 static struct bed b;
@@ -272,7 +273,7 @@ static void r314_longer_than_one_packet_of_a_member_is_refused_with_the_reason(v
 {
     (void)state;
     open_group(false);
-    uint32_t most = bt_member_request_most(1500);
+    uint32_t most = bt_boxed_most(1500);
     bt_box_front_receive(b.box, b.now, client_packet(BT_POLICY_REPLICATED_WRITE, most + 1, 0));
     bed_step(&b);
     assert_int_equal(reason(), BT_DROP_TOO_LONG);
