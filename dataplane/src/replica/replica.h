@@ -147,6 +147,7 @@ struct bt_replica_status {
     bool failed;               // the store failed
     uint64_t term, commit, applied;
     uint64_t first, last, durable; // of the log
+    uint64_t storing;              // operations that the store has not completed
     uint64_t last_term;
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;

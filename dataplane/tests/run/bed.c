@@ -362,7 +362,7 @@ static void await_disks(struct bed *b)
         const struct bed_disk *d = &b->disk[id];
         for (int looks = 0; b->member[id] != NULL && looks < LOOKS; looks++) {
             struct bt_member_status s = bed_status(b, id);
-            bool idle = s.phase != BT_MEMBER_RUNNING || s.core.durable >= s.core.last;
+            bool idle = s.phase != BT_MEMBER_RUNNING || s.core.storing == 0;
             if (idle || atomic_load(&d->stalled) || atomic_load(&d->fails) != 0) {
                 break;
             }
