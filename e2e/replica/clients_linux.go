@@ -37,9 +37,12 @@ func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
 	for _, m := range g.Members {
 		members = append(members, m.Address())
 	}
+	if g.Box != nil && n > 1 { // one client alone is to find the box through the members
+		members = []string{g.Box.Address()}
+	}
 	err := bed.Inside(g.Net.Namespace(g.Clients), func() error {
 		for range n {
-			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: 8 * time.Second, Attempt: attempt})
+			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: max(8*time.Second, 3*attempt), Attempt: attempt})
 			if err != nil {
 				return err
 			}

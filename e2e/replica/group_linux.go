@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ import (
 const (
 	memberPort = 8100
 	clientPort = 8000
+	feedback   = 9000
+	multicast  = "239.119.7.1"
+	groupPort  = 8200
 	keyHex     = "00112233445566778899aabbccddeeff"
 	cluster    = "b0b7a11000000000000000000000c1d0"
 	groupNo    = 7
@@ -42,17 +46,34 @@ type Member struct {
 	runs int
 }
 
+// Kind says how a group is to be made.
+type Kind struct {
+	Volatile   bool
+	HovercRaft bool
+	Multicast  bool   // of a HovercRaft group: the box sends one packet to all
+	Repliers   string // "JBSQ", "Random"; "": not said
+	Patient    bool   // nobody stands for election because the machine is busy
+}
+
 // Group is a group and where it lives.
 type Group struct {
+	Kind
 	Net      *bed.Network
 	Clients  int // host of the clients
 	Dir      string
 	Members  []*Member // by id - 1
-	Volatile bool
+	Box      *Member   // of a HovercRaft group
 	founders []string
 	extra    []string // options of every member
 	wanted   []int    // ids that are to have a vote; none: nobody walks
 	avoided  []int    // ids that are not to lead
+}
+
+// Sample is a counter or a gauge.
+type Sample struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels"`
+	Value  uint64            `json:"value"`
 }
 
 // Status is what a member says of itself.
@@ -92,26 +113,31 @@ type Status struct {
 		Registered bool   `json:"registered"`
 		Lag        int64  `json:"lag"`
 	} `json:"members"`
-	Error *struct{ Code, Field, Message string } `json:"error"`
-	Index uint64                                 `json:"index"`
+	Counters []Sample                               `json:"counters"`
+	Gauges   []Sample                               `json:"gauges"`
+	Error    *struct{ Code, Field, Message string } `json:"error"`
+	Index    uint64                                 `json:"index"`
 }
 
-func program() string {
-	if p := os.Getenv("REPLICA_PROGRAM"); p != "" {
+func program(name, variable string) string {
+	if p := os.Getenv(variable); p != "" {
 		return p
 	}
 	wd, _ := os.Getwd()
-	return filepath.Join(wd, "..", "..", "build", "dataplane", "apps", "bobtail-replica", "bobtail-replica")
+	return filepath.Join(wd, "..", "..", "build", "dataplane", "apps", name, name)
 }
 
 // NewGroup makes the network, the documents and the disks for up to `places`
 // members, the first `voters` of which found the group, and starts those.
-func NewGroup(dir string, voters, places int, volatile bool) (*Group, error) {
-	n, err := bed.NewNetwork(places + 1)
+func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
+	n, err := bed.NewNetwork(places + 2)
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{Net: n, Clients: places, Dir: dir, Volatile: volatile}
+	g := &Group{Net: n, Clients: places, Dir: dir, Kind: kind}
+	if kind.HovercRaft {
+		g.Box = &Member{Host: places + 1, Name: "box"}
+	}
 	for i := range places {
 		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
 	}
@@ -128,6 +154,9 @@ func NewGroup(dir string, voters, places int, volatile bool) (*Group, error) {
 		if err := g.Start(m); err != nil {
 			return g, err
 		}
+	}
+	if g.Box != nil {
+		return g, g.Start(g.Box)
 	}
 	return g, nil
 }
@@ -151,6 +180,20 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 		},
 		"initialMembers": g.founders, "members": members, "keyIds": []int{1},
 	}
+	if g.Patient {
+		doc["group"].(map[string]any)["electionMilliseconds"] = 1000
+		doc["group"].(map[string]any)["heartbeatMilliseconds"] = 100
+	}
+	if g.HovercRaft {
+		doc["group"].(map[string]any)["protocol"] = "HovercRaft"
+		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": bed.V4(g.Box.Host), "clientPort": clientPort, "feedbackPort": feedback}}
+	}
+	if g.Repliers != "" {
+		doc["group"].(map[string]any)["repliers"] = g.Repliers
+	}
+	if g.Multicast {
+		doc["multicast"] = map[string]any{"address": multicast, "port": groupPort}
+	}
 	if len(g.wanted) > 0 {
 		doc["wantedVoters"] = g.wanted
 	}
@@ -164,7 +207,7 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	return raw
 }
 
-// Start runs a member on the disk it has.
+// Start runs a member on the disk it has, or the box.
 func (g *Group) Start(m *Member) error {
 	m.runs++
 	doc := filepath.Join(g.Dir, m.Name+".json")
@@ -173,8 +216,15 @@ func (g *Group) Start(m *Member) error {
 	}
 	ctl := filepath.Join(g.Dir, m.Name+".ctl")
 	_ = os.Remove(ctl)
-	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, append([]string{program(), "--name=" + m.Name, "--data=" + m.Dir, "--config=" + doc,
-		"--key-dir=" + filepath.Join(g.Dir, "keys"), "--ctl=" + ctl, "--drain-seconds=2"}, g.extra...)...)
+	argv := []string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}
+	if m == g.Box {
+		argv = []string{program("bobtail-box", "BOX_PROGRAM")}
+	}
+	argv = append(argv, "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
+	if m != g.Box {
+		argv = append(argv, g.extra...) // the last word
+	}
+	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 	if err != nil {
 		return err
 	}
@@ -183,6 +233,14 @@ func (g *Group) Start(m *Member) error {
 		_, err := os.Stat(ctl)
 		return err == nil || !p.Running()
 	})
+}
+
+// All are the members and the box, where there is one.
+func (g *Group) All() []*Member {
+	if g.Box == nil {
+		return g.Members
+	}
+	return append(slices.Clone(g.Members), g.Box)
 }
 
 // Running says whether the member's process lives.
@@ -224,7 +282,7 @@ func (g *Group) ask(m *Member, message any) (*Status, error) {
 // Apply hands every member that runs the document as it is now.
 func (g *Group) Apply() error {
 	raw := g.document(nil)
-	for _, m := range g.Members {
+	for _, m := range g.All() {
 		if !m.Running() {
 			continue
 		}
@@ -249,6 +307,25 @@ func (g *Group) Status(m *Member) *Status {
 		return nil
 	}
 	return s
+}
+
+// Value of a counter or a gauge of a process that runs. label is that of its one
+// label, "" where there is none.
+func (g *Group) Value(m *Member, name, label string) (uint64, error) {
+	s, err := g.ask(m, map[string]any{"v": 1, "op": "counters"})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range append(s.Counters, s.Gauges...) {
+		one := label == "" && len(c.Labels) == 0
+		for _, v := range c.Labels {
+			one = one || v == label
+		}
+		if c.Name == name && one {
+			return c.Value, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has no %s of %q", m.Name, name, label)
 }
 
 // Order asks a member for a change of the group.
@@ -321,7 +398,7 @@ func (g *Group) AwaitSame(members ...*Member) error {
 // Close ends everything. It says what it found wrong about how members ended.
 func (g *Group) Close() error {
 	var errs []error
-	for _, m := range g.Members {
+	for _, m := range g.All() {
 		if m.Running() {
 			m.Signal(syscall.SIGCONT)
 			errs = append(errs, m.proc.Stop(patience))

@@ -70,7 +70,7 @@ func (p *play) phase(m *Member, phase, reason string) {
 
 // Three members become five and three again under load; one of them is the leader.
 func TestMembership(t *testing.T) {
-	p := begin(t, 3, 5, false)
+	p := begin(t, 3, 5, Kind{})
 	four, five := p.g.Members[3], p.g.Members[4]
 	p.round("grow", func() {
 		for _, m := range []*Member{four, five} {
@@ -129,7 +129,7 @@ func (p *play) voters(ids ...int) {
 // The document wants other voters, and the leader walks there: three become five,
 // and three others, the leader not among them; then one is not to lead.
 func TestWanted(t *testing.T) {
-	p := begin(t, 3, 5, false)
+	p := begin(t, 3, 5, Kind{})
 	p.must(p.g.Start(p.g.Members[3]))
 	p.must(p.g.Start(p.g.Members[4]))
 	p.round("five", func() {
@@ -162,7 +162,7 @@ func TestWanted(t *testing.T) {
 // A member loses its disk and comes back under its id: the others refuse it, and
 // a new one takes its place.
 func TestLostDisk(t *testing.T) {
-	p := begin(t, 3, 4, false)
+	p := begin(t, 3, 4, Kind{})
 	p.round("before", func() {})
 	lost := p.g.Members[p.leader().ID%3]
 	p.round("lost", func() {
@@ -186,7 +186,7 @@ func TestLostDisk(t *testing.T) {
 // The disk of the leader is full: it hands over, says so, and acknowledges
 // nothing; the others serve. With room again it takes part.
 func TestDiskFull(t *testing.T) {
-	p := begin(t, 3, 3, false)
+	p := begin(t, 3, 3, Kind{})
 	full := p.leader()
 	// Its disk becomes a small one.
 	full.Kill()
@@ -244,7 +244,7 @@ func fill(path string) {
 // What is Volatile has a new disk after every start: it is refused under its old
 // id, and the others go on.
 func TestVolatile(t *testing.T) {
-	p := begin(t, 3, 4, true)
+	p := begin(t, 3, 4, Kind{Volatile: true})
 	m := p.g.Members[p.leader().ID%3]
 	p.round("volatile", func() {
 		m.Kill()
@@ -263,7 +263,7 @@ func TestVolatile(t *testing.T) {
 // A member of another group, and one whose document names another member of its
 // disk, do not start; the disk is not touched.
 func TestForeignDisks(t *testing.T) {
-	p := begin(t, 3, 3, false)
+	p := begin(t, 3, 3, Kind{})
 	a, b := p.g.Members[0], p.g.Members[1]
 	a.Kill()
 	b.Kill()
@@ -330,7 +330,7 @@ func vote(from uint16, cluster, disk uint64) []byte {
 
 // Forged, foreign and truncated messages are counted and change nothing.
 func TestForged(t *testing.T) {
-	p := begin(t, 3, 3, false)
+	p := begin(t, 3, 3, Kind{})
 	ours := readKey(t, filepath.Join(p.g.Dir, "keys"), 1)
 	theirs := ours
 	theirs.Bytes[3] ^= 1

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/faults/shim"
-	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
 // tally is what all tests of a run found together.
@@ -25,32 +22,6 @@ var tally struct {
 	histories, bad, lost, executed int
 	operations, unsure             int64
 	failovers                      []float64 // ms
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	root, _ := filepath.Abs("../..")
-	var out harness.Measurements
-	out.Set("histories_checked", tally.histories)
-	out.Set("histories_not_linearizable", tally.bad)
-	out.Set("acked_writes_lost", tally.lost)
-	out.Set("executed_wrongly", tally.executed)
-	out.Set("operations", tally.operations)
-	out.Set("operations_unsure", tally.unsure)
-	out.Set("failover_kills", len(tally.failovers))
-	if len(tally.failovers) > 0 {
-		slices.Sort(tally.failovers)
-		out.SetFinite("failover_real_ms_p50", quantile(0.5))
-		out.SetFinite("failover_real_ms_p99", quantile(0.99))
-	}
-	out.Set("leftovers", len(bed.Leftovers())+len(mounts()))
-	if target := os.Getenv("REPLICA_TARGET"); target != "" {
-		if err := out.Write(root, target); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
 }
 
 func quantile(q float64) float64 {
@@ -76,7 +47,7 @@ type play struct {
 }
 
 // begin makes a group and its clients.
-func begin(t *testing.T, voters, places int, volatile bool) *play {
+func begin(t *testing.T, voters, places int, kind Kind) *play {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("needs root: it makes network namespaces")
@@ -85,7 +56,7 @@ func begin(t *testing.T, voters, places int, volatile bool) *play {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGroup(dir, voters, places, volatile)
+	g, err := NewGroup(dir, voters, places, kind)
 	p := &play{t: t, g: g, r: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))}
 	t.Cleanup(func() {
 		if p.c != nil {
@@ -116,7 +87,7 @@ func (p *play) must(err error) {
 }
 
 func (p *play) logs() {
-	for _, m := range p.g.Members {
+	for _, m := range p.g.All() {
 		if m.proc != nil {
 			p.t.Logf("%s:\n%s", m.Name, bed.Tail(m.proc.Log, 12))
 		}
@@ -186,24 +157,7 @@ func rounds(short, long int) int {
 }
 
 // The leader is killed again and again; it comes back with its disk.
-func TestKills(t *testing.T) {
-	p := begin(t, 3, 3, false)
-	for i := range rounds(4, 200) {
-		var killed *Member
-		p.round(fmt.Sprintf("kill%d", i), func() {
-			killed = p.leader()
-			p.c.forgetAcks()
-			at := time.Now()
-			killed.Kill()
-			var took time.Duration
-			p.must(until("a write after a kill", func() (ok bool) { took, ok = p.c.firstAckAsked(at); return ok }))
-			tally.failovers = append(tally.failovers, float64(took.Microseconds())/1000)
-			p.must(p.g.Start(killed))
-		})
-		p.must(p.g.AwaitReady(killed))
-	}
-	p.same(p.g.Members...)
-}
+func TestKills(t *testing.T) { kills(t, Kind{}, 4, 200) }
 
 type event struct {
 	name string
@@ -324,7 +278,7 @@ var events = []event{
 }
 
 func TestFaults(t *testing.T) {
-	p := begin(t, 3, 3, false)
+	p := begin(t, 3, 3, Kind{})
 	n := rounds(5, 5*len(events))
 	from := 0
 	if testing.Short() {

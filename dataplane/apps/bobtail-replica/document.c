@@ -29,19 +29,26 @@ static void say(void *arg, bool bad, const char *text)
     }
 }
 
-static bool open_sockets(struct replica_app *app, const struct bt_group_document_member *own, struct bt_ctl_error *e)
+static bool open_sockets(struct replica_app *app, const struct bt_group_document *d,
+                         const struct bt_group_document_member *own, struct bt_ctl_error *e)
 {
     char why[256];
-    struct bt_addr local[2] = {[BT_MEMBER_CLIENTS] = own->client, [BT_MEMBER_MEMBERS] = own->address};
+    bool grouped = d->protocol == BT_GROUP_HOVERCRAFT && d->multicast.port != 0;
+    struct bt_addr local[3] = {[BT_MEMBER_CLIENTS] = own->client, [BT_MEMBER_MEMBERS] = own->address, [BT_MEMBER_GROUP] = d->multicast};
     if (app->override.port != 0) {
         memcpy(local[0].ip, app->override.ip, sizeof local[0].ip);
         memcpy(local[1].ip, app->override.ip, sizeof local[1].ip);
     }
-    struct bt_udp_config u = {.locals = local, .n_locals = 2, .pool = &app->pool.pool, .idle = BT_IDLE_BLOCK};
+    struct bt_udp_config u = {.locals = local,
+                              .n_locals = grouped ? 3 : 2,
+                              .pool = &app->pool.pool,
+                              .idle = BT_IDLE_BLOCK,
+                              .multicast_via = grouped ? &local[BT_MEMBER_CLIENTS] : NULL};
     struct bt_io *io = bt_udp_open(&u, why, sizeof why);
     if (io == NULL) {
         return bt_ctl_refuse(e, BT_CTL_INTERNAL, "members", "%s", why);
     }
+    app->grouped = grouped;
     app->bound_clients = local[BT_MEMBER_CLIENTS];
     app->bound_members = local[BT_MEMBER_MEMBERS];
     atomic_store(&app->io, io);
@@ -53,7 +60,7 @@ static bool make_member(struct replica_app *app, const struct bt_group_document 
                         struct bt_ctl_error *e)
 {
     const struct bt_group_document_member *own = bt_group_document_find(d, app->opt.name);
-    if (app->bound_members.port == 0 && !open_sockets(app, own, e)) {
+    if (app->bound_members.port == 0 && !open_sockets(app, d, own, e)) {
         return false;
     }
     struct bt_io *io = atomic_load(&app->io);
@@ -113,7 +120,10 @@ bool replica_apply(void *arg, const char *text, size_t len, const char *key_dir,
     if (d == NULL) {
         return false;
     }
-    bool ok = bt_keys_load_ids(key_dir, d->key_id, d->n_key_ids, &keys, e) && may_become(app, d, e);
+    if (app->opt.protocol != 0) {
+        d->protocol = (enum bt_group_protocol)(app->opt.protocol - 1);
+    }
+    bool ok = bt_group_document_protocol_fits(d, e) && bt_keys_load_ids(key_dir, d->key_id, d->n_key_ids, &keys, e) && may_become(app, d, e);
     if (ok && app->member == NULL) {
         ok = make_member(app, d, &keys, e);
     } else if (ok) {

@@ -13,7 +13,7 @@ static const char epilogue[] =
     "control socket. A disk that must not be used does not end the program: it stays, is not ready, and says why.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.";
 
-enum { ROWS = 12 };
+enum { ROWS = 13 };
 
 static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS])
 {
@@ -27,6 +27,8 @@ static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS]
         {"config-cache", BT_CLI_TEXT, &o->config_cache, 0, 0, "FILE", "keep the last good document here"},
         {"key-dir", BT_CLI_TEXT, &o->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket; empty for none"},
+        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "document|raft|hovercraft",
+         "the same on all members of the group; the document's, or this one instead"},
         {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest hand-over after SIGTERM"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };

@@ -19,6 +19,7 @@ struct replica_options {
     uint32_t mtu; // 0: auto
     uint32_t drain_seconds;
     int log;
+    int protocol; // 0: the document's, else 1 + enum bt_group_protocol
 };
 
 struct replica_app {
@@ -39,6 +40,7 @@ struct replica_app {
     uint64_t started_ns;
     uint32_t incarnation;
     bool leaving;
+    bool grouped; // it has the port BT_MEMBER_GROUP
 };
 
 enum bt_cli_result replica_options_read(int argc, char **argv, const struct r2p2_replica_service *service,

@@ -89,6 +89,11 @@ static inline bool bt_addr_bad_source(const struct bt_addr *a)
     return a->port == 0 || ip == 0 || ip >= 0xe0000000u; // 224/4 multicast, 240/4 reserved, broadcast
 }
 
+static inline bool bt_addr_is_multicast(const struct bt_addr *a)
+{
+    return bt_addr_is_v4(a) ? (a->ip[12] & 0xf0u) == 0xe0u : a->ip[0] == 0xff;
+}
+
 // "10.0.0.1:8000" or "[fd00::1]:8000"; with default_port > 0 the port may be
 // left out. Returns 0, or -1 when the text is no such address (*out untouched).
 int bt_addr_parse(const char *text, uint16_t default_port, struct bt_addr *out);

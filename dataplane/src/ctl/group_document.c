@@ -13,6 +13,7 @@
 
 #define DOC(m) BT_SHAPE_AT(struct bt_group_document, m)
 #define MEM(m) BT_SHAPE_AT(struct bt_group_document_member, m)
+#define BOX(m) BT_SHAPE_AT(struct bt_group_document_box, m)
 #define SRC(m) BT_SHAPE_AT(struct bt_config_source, m)
 
 #define TEXT(name, place, least)      {name, BT_SHAPE_TEXT, true, place, .min = least}
@@ -24,6 +25,8 @@
 enum { CLUSTER_DIGITS = 32 };
 
 const char *const bt_group_storage_words[] = {"Always", "Volatile", NULL};
+const char *const bt_group_protocol_words[] = {"Raft", "HovercRaft", NULL};
+const char *const bt_group_replier_words[] = {"JBSQ", "Random", NULL};
 
 static const char *parse_version(const char *text, void *to)
 {
@@ -54,6 +57,16 @@ static const char *parse_address(const char *text, void *to)
         return "must be an IP address";
     }
     return bt_addr_bad_source(out) ? "must be a unicast address" : NULL;
+}
+
+static const char *parse_multicast(const char *text, void *to)
+{
+    struct bt_addr *out = to;
+    char full[80];
+    bool fits = strlen(text) < sizeof full - 8 && strpbrk(text, "[]%") == NULL;
+    snprintf(full, sizeof full, strchr(text, ':') != NULL ? "[%.64s]:1" : "%.64s:1", text);
+    return fits && bt_addr_parse(full, 0, out) == 0 && bt_addr_is_multicast(out) ? NULL
+                                                                                 : "must be a multicast address";
 }
 
 static void check_group(struct bt_shape_reader *r, void *base)
@@ -109,6 +122,35 @@ static void check_members(struct bt_shape_reader *r, void *base)
     }
 }
 
+static void check_boxes(struct bt_shape_reader *r, void *base)
+{
+    struct bt_group_document *d = base;
+    char at[48];
+    for (size_t i = 0; i < d->n_boxes; i++) {
+        struct bt_group_document_box *b = &d->box[i];
+        b->feedback = b->client;
+        bt_addr_set_port(&b->client, (uint16_t)b->client_port);
+        bt_addr_set_port(&b->feedback, (uint16_t)b->feedback_port);
+        if (b->client_port == b->feedback_port) {
+            snprintf(at, sizeof at, "[%zu].feedbackPort", i);
+            bt_shape_refuse(r, at, "must differ from clientPort; both are %" PRId64, b->client_port);
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(b->name, d->box[k].name) == 0 || bt_addr_eq(&b->client, &d->box[k].client)) {
+                snprintf(at, sizeof at, "[%zu].name", i);
+                bt_shape_refuse(r, at, "and clientPort at its address are of one box only; see boxes[%zu]", k);
+            }
+        }
+    }
+}
+
+static void check_multicast(struct bt_shape_reader *r, void *base)
+{
+    struct bt_group_document *d = base;
+    (void)r;
+    bt_addr_set_port(&d->multicast, (uint16_t)d->multicast_port);
+}
+
 static void check_key_ids(struct bt_shape_reader *r, void *base)
 {
     const struct bt_group_document *d = base;
@@ -135,6 +177,9 @@ static const struct bt_shape_field group_fields[] = {
     WHOLE("snapshotEntries", DOC(snapshot_entries), 128, 262144),
     WHOLE("maxSnapshotBytes", DOC(snapshot_bytes), 65536, 268435456),
     WHOLE("inFlightLimit", DOC(in_flight), 1, 4096),
+    {"protocol", BT_SHAPE_WORD, false, DOC(protocol), .words = bt_group_protocol_words},
+    {"repliers", BT_SHAPE_WORD, false, DOC(repliers), .words = bt_group_replier_words},
+    {"replierBound", BT_SHAPE_WHOLE, false, DOC(replier_bound), .min = 1, .max = 4096},
 };
 
 static const struct bt_shape_field member_fields[] = {
@@ -145,9 +190,24 @@ static const struct bt_shape_field member_fields[] = {
     WHOLE("clientPort", MEM(client_port), 1, 65535),
 };
 
+static const struct bt_shape_field box_fields[] = {
+    TEXT("name", BOX(name), 1),
+    PARSED("address", BOX(client), parse_address),
+    WHOLE("clientPort", BOX(client_port), 1, 65535),
+    WHOLE("feedbackPort", BOX(feedback_port), 1, 65535),
+};
+
+static const struct bt_shape_field multicast_fields[] = {
+    PARSED("address", DOC(multicast), parse_multicast),
+    WHOLE("port", DOC(multicast_port), 1, 65535),
+};
+
 static const struct bt_shape source_shape = SHAPE(source_fields, bt_config_source);
 static const struct bt_shape group_shape = SHAPE(group_fields, bt_group_document);
 static const struct bt_shape member_shape = SHAPE(member_fields, bt_group_document_member);
+static const struct bt_shape box_shape = SHAPE(box_fields, bt_group_document_box);
+static const struct bt_shape multicast_shape = SHAPE(multicast_fields, bt_group_document);
+static const struct bt_shape_field box = {"", BT_SHAPE_OBJECT, .shape = &box_shape};
 static const struct bt_shape_field source = {"", BT_SHAPE_OBJECT, .shape = &source_shape};
 static const struct bt_shape_field member = {"", BT_SHAPE_OBJECT, .shape = &member_shape};
 static const struct bt_shape_field founder = {"", BT_SHAPE_TEXT, true, {0, BT_GROUP_DOCUMENT_NAME}, .min = 1};
@@ -163,6 +223,9 @@ static const struct bt_shape_field document_fields[] = {
      .item = &founder},
     {"members", BT_SHAPE_ARRAY, true, DOC(member), DOC(n_members), .min = 1, .max = BT_GROUP_DOCUMENT_MEMBERS_MAX,
      .item = &member, .check = check_members},
+    {"boxes", BT_SHAPE_ARRAY, false, DOC(box), DOC(n_boxes), .max = BT_GROUP_DOCUMENT_BOXES, .item = &box,
+     .check = check_boxes},
+    {"multicast", BT_SHAPE_OBJECT, false, .shape = &multicast_shape, .check = check_multicast},
     {"wantedVoters", BT_SHAPE_ARRAY, false, DOC(wanted), DOC(n_wanted), DOC(wanted_given), .min = 1,
      .max = BT_GROUP_DOCUMENT_FOUNDERS, .item = &id},
     {"avoidLeaders", BT_SHAPE_ARRAY, false, DOC(avoided), DOC(n_avoided), .max = BT_GROUP_DOCUMENT_MEMBERS_MAX,
@@ -215,6 +278,27 @@ static bool wanted_are_right(const struct bt_group_document *d, struct bt_ctl_er
                          d->n_wanted);
 }
 
+const struct bt_group_document_box *bt_group_document_box_find(const struct bt_group_document *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_boxes; i++) {
+        if (strcmp(d->box[i].name, name) == 0) {
+            return &d->box[i];
+        }
+    }
+    return NULL;
+}
+
+bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct bt_ctl_error *e)
+{
+    if (d->protocol == BT_GROUP_HOVERCRAFT && d->n_boxes == 0) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes",
+                             "must name a flow-control box: protocol HovercRaft takes requests from there");
+    }
+    return d->multicast.port == 0 || d->n_boxes == 0 ||
+           bt_addr_is_v4(&d->multicast) == bt_addr_is_v4(&d->box[0].client) ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "multicast.address", "must be of the same family as boxes[0].address");
+}
+
 struct bt_group_document *bt_group_document_parse(const char *text, size_t len, struct bt_ctl_error *e)
 {
     struct bt_group_document *d = calloc(1, sizeof *d);
@@ -223,7 +307,7 @@ struct bt_group_document *bt_group_document_parse(const char *text, size_t len, 
         return NULL;
     }
     if (!bt_shape_read(&document_shape, d, text, len, BT_CTL_INVALID_CONFIG, e) || !founders_are_right(d, e) ||
-        !wanted_are_right(d, e)) {
+        !wanted_are_right(d, e) || !bt_group_document_protocol_fits(d, e)) {
         free(d);
         return NULL;
     }
@@ -295,6 +379,10 @@ bool bt_group_document_may_follow(const struct bt_group_document *now, const str
         {"group.heartbeatMilliseconds", now->heartbeat_ms == next->heartbeat_ms},
         {"group.logEntries", now->log_entries == next->log_entries},
         {"group.maxSnapshotBytes", now->snapshot_bytes == next->snapshot_bytes},
+        {"group.protocol", now->protocol == next->protocol},
+        {"group.repliers", now->repliers == next->repliers},
+        {"group.replierBound", now->replier_bound == next->replier_bound},
+        {"multicast", bt_addr_eq(&now->multicast, &next->multicast)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!rows[i].same) {

@@ -16,8 +16,25 @@
 #define BT_GROUP_DOCUMENT_FOUNDERS    9u
 #define BT_GROUP_DOCUMENT_NAME        64u // of a member, with its end: a pod's name
 
+#define BT_GROUP_DOCUMENT_BOXES       4u
+
 enum bt_group_storage { BT_GROUP_ALWAYS, BT_GROUP_VOLATILE };
 extern const char *const bt_group_storage_words[];
+
+// How requests come to be replicated: copied by the leader, or sent to all members by a flow-control box.
+enum bt_group_protocol { BT_GROUP_RAFT, BT_GROUP_HOVERCRAFT };
+extern const char *const bt_group_protocol_words[];
+
+// Who answers a request of a HovercRaft group; the values are those of enum bt_replica_repliers.
+enum bt_group_repliers { BT_GROUP_JBSQ, BT_GROUP_RANDOM };
+extern const char *const bt_group_replier_words[];
+
+// A flow-control box: the group's address for clients, and where members say what they answered.
+struct bt_group_document_box {
+    char name[BT_GROUP_DOCUMENT_NAME];
+    int64_t client_port, feedback_port; // 1..65535
+    struct bt_addr client, feedback;    // the same IP
+};
 
 struct bt_group_document_member {
     char name[BT_GROUP_DOCUMENT_NAME];
@@ -38,7 +55,14 @@ struct bt_group_document {
     int64_t election_ms, heartbeat_ms;
     int64_t log_entries, snapshot_entries; // a power of two; a snapshot after so many
     int64_t snapshot_bytes;                // of the largest snapshot
-    int64_t in_flight;                     // clients' requests that wait at the leader
+    int64_t in_flight;                     // clients' requests that wait at the leader, or are in the group by a box
+    enum bt_group_protocol protocol;
+    enum bt_group_repliers repliers;
+    int64_t replier_bound; // B; 0: not given
+    struct bt_group_document_box box[BT_GROUP_DOCUMENT_BOXES];
+    size_t n_boxes;
+    int64_t multicast_port;
+    struct bt_addr multicast; // where boxes send requests to; port 0: to each member, one by one
     char founder[BT_GROUP_DOCUMENT_FOUNDERS]
                 [BT_GROUP_DOCUMENT_NAME]; // names of the first voters; none: this founds nothing
     size_t n_founders;
@@ -64,6 +88,12 @@ const struct bt_group_document_member *bt_group_document_by_id(const struct bt_g
 bool bt_group_document_wants(const struct bt_group_document *d, int64_t id);
 bool bt_group_document_avoids(const struct bt_group_document *d, int64_t id);
 bool bt_group_document_founds(const struct bt_group_document *d, const char *name);
+
+// The entry of the box with this name; NULL: there is none.
+const struct bt_group_document_box *bt_group_document_box_find(const struct bt_group_document *d, const char *name);
+
+// What its protocol needs is there. Asked again by who changes the protocol.
+bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct bt_ctl_error *e);
 
 // What may not differ between the document in force and the next one. False with *e naming the field.
 bool bt_group_document_may_follow(const struct bt_group_document *now, const struct bt_group_document *next,

@@ -87,6 +87,22 @@ static uint32_t interface_mtu(const char *name)
     return mtu;
 }
 
+unsigned bt_interface_of(const struct bt_addr *ip)
+{
+    struct ifaddrs *all;
+    unsigned found = 0;
+    if (getifaddrs(&all) != 0) {
+        return 0;
+    }
+    for (const struct ifaddrs *i = all; i != NULL && found == 0; i = i->ifa_next) {
+        if (i->ifa_addr != NULL && owns(i, ip)) {
+            found = if_nametoindex(i->ifa_name);
+        }
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 static uint32_t mtu_of_owner(const struct bt_addr *ip)
 {
     struct ifaddrs *all;

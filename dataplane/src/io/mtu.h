@@ -23,4 +23,7 @@ uint16_t bt_mtu_of(const struct bt_addr *local);
 // as without a route.
 uint16_t bt_mtu_toward(const struct bt_addr *local, const struct bt_addr *target);
 
+// Number of the interface that has this address; 0: none has.
+unsigned bt_interface_of(const struct bt_addr *ip);
+
 #endif

@@ -25,6 +25,9 @@ struct bt_udp_config {
     unsigned n_locals;            // 1..BT_UDP_MAX_LOCALS
     struct bt_pool *pool;         // where received packets come from; used by the io thread only
     enum bt_idle idle;
+    // The interface that has this address is where multicast groups among locals are joined, and what the other ports
+    // send to such groups leaves by. NULL: no local is a multicast group. IP hop limit of what is sent so: 1.
+    const struct bt_addr *multicast_via;
     unsigned rcvbuf_bytes;   // SO_RCVBUF wanted, 0 = 4 MiB; the kernel may cap it
     unsigned sndbuf_bytes;   // SO_SNDBUF wanted, 0 = 1 MiB
     bool report_unreachable; // turn ICMP errors into events (client ports)

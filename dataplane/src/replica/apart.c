@@ -34,6 +34,18 @@ void replica_apart_init(struct bt_replica *r, void *mem)
     r->whole = m + replica_recent_bytes(a->recent_pairs);
 }
 
+void bt_replica_body_key(struct bt_replica *r, const uint8_t key[16])
+{
+    memcpy(r->conf.apart.key, key, sizeof r->conf.apart.key);
+}
+
+bool replica_body_right(const struct bt_replica *r, const uint8_t *body, const struct bt_group_meta *m)
+{
+    static const uint8_t unknown[sizeof r->conf.apart.key];
+    return memcmp(r->conf.apart.key, unknown, sizeof unknown) == 0 ||
+           bt_group_body_hash(r->conf.apart.key, body, m->length) == m->hash;
+}
+
 void replica_apart_begin(struct bt_replica *r)
 {
     r->born_ns = r->born_ns != 0 ? r->born_ns : r->now;
@@ -90,8 +102,7 @@ bool replica_apart_resolve(struct bt_replica *r, struct bt_entry *e)
     }
     struct bt_group_meta m = bt_group_meta_get(e->body);
     if (e->length == BT_GROUP_META + m.length) {
-        return !replica_apart(r) || m.length == 0 ||
-               bt_group_body_hash(r->conf.apart.key, e->body + BT_GROUP_META, m.length) == m.hash;
+        return !replica_apart(r) || m.length == 0 || replica_body_right(r, e->body + BT_GROUP_META, &m);
     }
     uint32_t at = replica_apart(r) ? replica_kept_find(&r->kept, &m) : REPLICA_NOBODY;
     if (at == REPLICA_NOBODY) {

@@ -11,6 +11,9 @@ static inline bool replica_apart(const struct bt_replica *r)
     return r->conf.apart.kept_requests > 0;
 }
 
+// This body is that of its metadata, as far as the key is known.
+bool replica_body_right(const struct bt_replica *r, const uint8_t *body, const struct bt_group_meta *m);
+
 size_t replica_apart_bytes(const struct bt_replica_config *c);
 void replica_apart_init(struct bt_replica *r, void *mem);
 

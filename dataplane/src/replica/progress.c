@@ -18,6 +18,11 @@ uint32_t replica_body_most(const struct bt_replica *r)
     return r->conf.message_bytes - APPEND_ROOM - BT_GROUP_ENTRY;
 }
 
+uint32_t bt_replica_request_most(uint32_t message_bytes)
+{
+    return message_bytes - APPEND_ROOM - BT_GROUP_ENTRY - BT_GROUP_META;
+}
+
 static void forget_under_way(struct replica_peer *p)
 {
     p->under_way_n = 0;

@@ -144,7 +144,7 @@ void replica_recovery_answered(struct bt_replica *r, const struct bt_group_messa
             r->lack_at = r->now < r->lack_at ? r->now : r->lack_at; // somebody else, at the next tick
             return;
         }
-        if (bt_group_body_hash(r->conf.apart.key, a->body, a->of.meta.length) != a->of.meta.hash) {
+        if (!replica_body_right(r, a->body, &a->of.meta)) {
             replica_count(r, BT_REPLICA_WRONG_BODY_TOTAL);
             return;
         }

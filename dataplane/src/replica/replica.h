@@ -38,7 +38,7 @@ struct bt_replica_apart {
     uint64_t keep_ns;       // a request that nobody ordered goes
     uint64_t quarantine_ns; // a copy of a request may be under way as long as that
     uint64_t recover_ns;    // until another member is asked for a body
-    uint8_t key[16];        // of the bodies' hash, the same at all members
+    uint8_t key[16];        // of the bodies' hash, the same at all members; all 0: bt_replica_body_key gives it
 };
 
 struct bt_replica_config {
@@ -103,7 +103,14 @@ struct bt_replica_request {
     const uint8_t *body;
     uint32_t length;
 };
+// The key of the bodies' hash, once, when it is known; before that no request is to be given, and what others send is
+// taken as they say.
+void bt_replica_body_key(struct bt_replica *r, const uint8_t key[16]);
+
 enum bt_replica_result bt_replica_request(struct bt_replica *r, uint64_t now, const struct bt_replica_request *q);
+
+// Bytes of the longest body that one message of message_bytes carries.
+uint32_t bt_replica_request_most(uint32_t message_bytes);
 
 // After bt_replica_applied: a leader may order more, since it has less to execute.
 void bt_replica_announce(struct bt_replica *r, uint64_t now);
@@ -140,6 +147,7 @@ struct bt_replica_status {
     bool failed;               // the store failed
     uint64_t term, commit, applied;
     uint64_t first, last, durable; // of the log
+    uint64_t storing;              // operations that the store has not completed
     uint64_t last_term;
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;

@@ -16,6 +16,7 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .first = r->log.base + 1,
                                       .last = r->log.last,
                                       .durable = r->log.durable,
+                                      .storing = r->issued - r->done,
                                       .last_term = replica_log_term(&r->log, r->log.last),
                                       .snapshot = replica_current(r)->last_index,
                                       .config_index = r->config_index,

@@ -147,6 +147,18 @@ uint64_t bt_server_next(const struct bt_server *s);
 int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const struct iovec *iov, int iovcnt,
                     struct bt_txq *txq);
 
+// A request that came another way than to this worker's port, and is answered from here: its handle in *handle.
+// 0; BT_RPC_BAD_ARGUMENT: this pair is here, or was answered or refused from here lately; BT_RPC_NO_BUFFER: no room.
+struct bt_server_adopted {
+    struct bt_addr client;
+    uint16_t req_id;
+    uint8_t policy;
+    bool ext;            // its client understands extensions
+    uint64_t t_first_ns; // arrival of its first packet; 0: not known
+};
+int bt_server_adopt(struct bt_server *s, uint64_t now_ns, const struct bt_server_adopted *a, uint64_t *handle,
+                    struct bt_txq *txq);
+
 // Refuses a request that was handed over but not executed. 0 or BT_RPC_BAD_ARGUMENT.
 int bt_server_drop(struct bt_server *s, uint64_t now_ns, uint64_t handle, struct bt_txq *txq);
 

@@ -143,6 +143,36 @@ static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
     return a->h.type == BT_SACK ? bt_server_on_sack(s, a) : bt_server_on_cancel(s, a);
 }
 
+int bt_server_adopt(struct bt_server *s, uint64_t now_ns, const struct bt_server_adopted *o, uint64_t *handle,
+                    struct bt_txq *txq)
+{
+    struct bt_pkt first = {.t_rx_ns = o->t_first_ns};
+    struct bt_arrival a = {.pkt = &first, .txq = txq, .client = o->client, .router = BT_NO_ROUTER};
+    bt_server_clock(s, now_ns);
+    bt_r2p2_start(&a.h, BT_REQUEST, o->policy, o->ext);
+    a.h.req_id = o->req_id;
+    a.h.count_or_index = 1;
+    a.h.payload = NULL;
+    a.h.payload_len = 0;
+    a.hash = bt_pairs_hash(s->pairs.seed, &a.client, o->req_id);
+    bt_server_forget_old(s);
+    if (bt_pairs_look(&s->pairs, a.hash, &a.client, o->req_id) != BT_PAIRS_NONE) {
+        return BT_RPC_BAD_ARGUMENT;
+    }
+    s->txq = txq;
+    bool room = s->free || bt_server_displace(s, BT_NO_ROUTER);
+    s->txq = NULL;
+    if (!room) {
+        return BT_RPC_NO_BUFFER;
+    }
+    struct bt_pair *p = bt_server_new_pair(s, &a);
+    p->state = BT_PAIR_EXECUTING;
+    p->t_handed_ns = s->now;
+    s->counters[BT_SERVER_REQUESTS]++;
+    *handle = (uint64_t)p->generation << 32 | (uint32_t)(p - s->pair);
+    return 0;
+}
+
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)
 {
     struct bt_arrival a; // h and what follows from it are filled in by dispatch

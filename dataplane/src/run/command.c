@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-enum { FLAG_SESSION = 1, REGISTER_BYTES = 16, ADDRESS_BYTES = 24 };
+enum { FLAG_SESSION = 1, FLAG_EXT = 2, REGISTER_BYTES = 16, ADDRESS_BYTES = 24 };
 
 static uint32_t put_request(uint8_t *p, uint32_t room, const struct bt_command *c)
 {
@@ -58,7 +58,7 @@ uint32_t bt_command_put(uint8_t *p, uint32_t room, const struct bt_command *c)
     }
     memset(p, 0, BT_COMMAND_HEAD);
     p[0] = c->kind;
-    p[1] = c->with_session ? FLAG_SESSION : 0;
+    p[1] = (uint8_t)((c->with_session ? FLAG_SESSION : 0) | (c->ext ? FLAG_EXT : 0));
     p += BT_COMMAND_HEAD;
     room -= BT_COMMAND_HEAD;
     switch (c->kind) {
@@ -70,6 +70,12 @@ uint32_t bt_command_put(uint8_t *p, uint32_t room, const struct bt_command *c)
         break;
     case BT_COMMAND_FORMED:
         n = (uint32_t)bt_group_config_encode(p, room, &c->config);
+        break;
+    case BT_COMMAND_KEY:
+        if (room >= BT_COMMAND_KEY_LEN) {
+            memcpy(p, c->key, BT_COMMAND_KEY_LEN);
+            n = BT_COMMAND_KEY_LEN;
+        }
         break;
     default:
         n = put_request(p, room, c);
@@ -121,15 +127,26 @@ static bool get_address(const uint8_t *p, uint32_t n, struct bt_command *c)
            !bt_addr_bad_source(&c->client);
 }
 
+static bool get_key(const uint8_t *p, uint32_t n, struct bt_command *c)
+{
+    static const uint8_t none[BT_COMMAND_KEY_LEN];
+    if (n != BT_COMMAND_KEY_LEN) {
+        return false;
+    }
+    memcpy(c->key, p, BT_COMMAND_KEY_LEN);
+    return memcmp(c->key, none, BT_COMMAND_KEY_LEN) != 0;
+}
+
 bool bt_command_get(const uint8_t *p, uint32_t n, struct bt_command *c)
 {
     memset(c, 0, sizeof *c);
-    if (n < BT_COMMAND_HEAD || bt_get16(p + 2) != 0 || p[1] > FLAG_SESSION) {
+    if (n < BT_COMMAND_HEAD || bt_get16(p + 2) != 0 || p[1] > (FLAG_SESSION | FLAG_EXT)) {
         return false;
     }
     c->kind = p[0];
-    c->with_session = p[1] == FLAG_SESSION;
-    if (c->with_session && c->kind != BT_COMMAND_WRITE) {
+    c->with_session = p[1] & FLAG_SESSION;
+    c->ext = p[1] & FLAG_EXT;
+    if ((c->with_session && c->kind != BT_COMMAND_WRITE) || (c->ext && c->kind > BT_COMMAND_READ)) {
         return false;
     }
     p += BT_COMMAND_HEAD;
@@ -144,6 +161,8 @@ bool bt_command_get(const uint8_t *p, uint32_t n, struct bt_command *c)
         return get_address(p, n, c);
     case BT_COMMAND_FORMED:
         return bt_group_config_decode(p, n, &c->config).error == BT_GROUP_OK;
+    case BT_COMMAND_KEY:
+        return get_key(p, n, c);
     default:
         return false;
     }

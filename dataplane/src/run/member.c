@@ -12,6 +12,7 @@
 #include "run/member_internal.h"
 
 enum { BODY_AVERAGE = 512, BODIES_LEAST = 1 << 22, PIPELINE = 4, KEEP_SHARE = 8, PENDING_MOST = 8192 };
+enum { KEPT_LEAST = 1024, RECENT_PAIRS = 1 << 17, BOUND = 128 };
 static const uint64_t MS = 1000000;
 
 uint64_t bt_member_wire_cluster(const uint8_t cluster[16])
@@ -41,6 +42,23 @@ void member_refused(struct bt_member *m)
                 "member %u was removed from the group: it comes back only with an empty disk and a new id", m->id);
 }
 
+// What boxes let in at once is kept twice over; what may come again within the time a copy may be under way is known.
+static void apart_config(const struct bt_member *m, struct bt_replica_apart *a)
+{
+    const struct bt_group_document *d = &m->document;
+    if (d->protocol != BT_GROUP_HOVERCRAFT) {
+        return;
+    }
+    uint64_t inside = 2 * (uint64_t)d->in_flight * d->n_boxes;
+    *a = (struct bt_replica_apart){.kept_requests = (uint32_t)(inside > KEPT_LEAST ? inside : KEPT_LEAST),
+                                   .recent_pairs = RECENT_PAIRS,
+                                   .bound = d->replier_bound != 0 ? (uint32_t)d->replier_bound : BOUND,
+                                   .repliers = (enum bt_replica_repliers)d->repliers,
+                                   .keep_ns = 1000 * MS,
+                                   .quarantine_ns = bt_rpc_timers_for(d->device).quarantine_ns,
+                                   .recover_ns = MS};
+}
+
 void member_core_config(const struct bt_member *m, struct bt_replica_config *c)
 {
     const struct bt_group_document *d = &m->document;
@@ -57,6 +75,7 @@ void member_core_config(const struct bt_member *m, struct bt_replica_config *c)
                                     .keep_entries = (uint32_t)d->log_entries / KEEP_SHARE,
                                     .message_bytes = bt_group_packet_most(m->conf.mtu),
                                     .snapshot_bytes = (uint64_t)d->snapshot_bytes};
+    apart_config(m, &c->apart);
 }
 
 static void *zeroed(size_t bytes)
@@ -111,6 +130,7 @@ static void start_core(struct bt_member *m, const struct bt_recovery *found)
             member_know_disk(m, command.id, command.disk);
         }
     }
+    m->mute_to = found->count != 0 ? found->entry[found->count - 1].index : found->snapshot.last_index;
     m->founder = found->snapshot.last_index == 0 && found->snapshot.config.count != 0;
     if (m->founder) {
         bt_roster_config(&m->roster, 0, &found->snapshot.config);
@@ -181,8 +201,15 @@ void bt_member_close(struct bt_member *m)
 
 void bt_member_receive(struct bt_member *m, uint64_t now, struct bt_pkt *pkt)
 {
+    struct bt_r2p2_hdr h;
     m->now = now;
-    if (pkt->local == BT_MEMBER_CLIENTS) {
+    if (pkt->local != BT_MEMBER_MEMBERS && member_is_boxed(m, pkt, &h)) {
+        member_boxed(m, pkt, &h);
+        bt_pool_put(m->conf.pool, pkt);
+    } else if (pkt->local == BT_MEMBER_GROUP) {
+        member_count(m, BT_MEMBER_BOXED_BAD_FORM); // only boxes have anything to say there
+        bt_pool_put(m->conf.pool, pkt);
+    } else if (pkt->local == BT_MEMBER_CLIENTS) {
         bt_server_rx(m->server, now, pkt, m->conf.txq);
     } else {
         member_receive(m, pkt);
@@ -199,6 +226,7 @@ void bt_member_turn(struct bt_member *m, uint64_t now, bool timers)
             bt_replica_tick(m->core, now);
         }
         member_apply_turn(m);
+        member_apart_turn(m);
         member_group_turn(m);
         member_walk_turn(m);
         member_snapshot_turn(m);

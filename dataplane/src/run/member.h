@@ -18,6 +18,7 @@
 
 #define BT_MEMBER_CLIENTS 0u // bt_pkt.local of the port that takes clients' requests
 #define BT_MEMBER_MEMBERS 1u // and of the one between members
+#define BT_MEMBER_GROUP   2u // and of the multicast group of requests, where the document names one
 
 #define BT_MEMBER_IN_FLIGHT_MAX 4096u
 
@@ -95,6 +96,7 @@ struct bt_member_peer {
 struct bt_member_status {
     enum bt_member_phase phase;
     bool ready, formed;
+    bool takes_requests; // of boxes: the group is formed, and the key of the bodies' hash is known
     const char *reason;  // "" when ready
     const char *message; // for people; ""
     const char *disk;    // "Healthy", "Failed", …
@@ -133,6 +135,16 @@ enum bt_member_counter {
     BT_MEMBER_REPEATED,      // writes that were executed before
     BT_MEMBER_SNAPSHOTS,
     BT_MEMBER_SNAPSHOT_TOO_LARGE,
+    // Requests that boxes send: not looked into, in the order of BT_GROUP_PACKET_LIST; and what became of them.
+    BT_MEMBER_BOXED_BAD_FORM,
+    BT_MEMBER_BOXED_TAKEN = BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_RESULTS - 1,
+    BT_MEMBER_BOXED_AGAIN,     // a second copy
+    BT_MEMBER_BOXED_TOO_LONG,  // more than one message between members carries
+    BT_MEMBER_BOXED_EARLY,     // the group is not formed, or this member takes no part
+    BT_MEMBER_ANSWERED,        // of them, from here
+    BT_MEMBER_ANSWERED_BEFORE, // the same pair, lately
+    BT_MEMBER_ANSWER_TOO_LATE, // it was in the log when this member started
+    BT_MEMBER_FEEDBACK_SENT,
     BT_MEMBER_DROP_FIRST, // by enum bt_drop_reason
     BT_MEMBER_COUNTERS = BT_MEMBER_DROP_FIRST + BT_DROP_REASONS,
 };

@@ -4,28 +4,36 @@
 
 #include "run/member_internal.h"
 
-static void apply_write(struct bt_member *m, const struct bt_entry *e, const struct bt_command *c)
+// Once, whatever is asked again; how it stands, and the answer.
+enum bt_session_status member_execute_write(struct bt_member *m, const struct bt_entry *e, const struct bt_command *c,
+                                            const uint8_t **reply, uint32_t *n)
 {
-    struct member_waiter w;
-    const uint8_t *reply = NULL;
-    uint32_t n = 0;
     enum bt_session_status status = BT_SESSION_NEW;
     if (c->with_session) {
-        status = bt_sessions_ask(&m->sessions, e->index, c->session, c->seq, &reply, &n);
+        status = bt_sessions_ask(&m->sessions, e->index, c->session, c->seq, reply, n);
     }
     if (status == BT_SESSION_NEW) {
         struct iovec iov = {.iov_base = (void *)(uintptr_t)c->body, .iov_len = c->n};
         member_execute(m, &iov, 1, false);
         member_count(m, BT_MEMBER_APPLIED_WRITES);
-        reply = m->reply;
-        n = m->reply_n;
+        *reply = m->reply;
+        *n = m->reply_n;
         status = BT_SESSION_DONE;
         if (c->with_session) {
-            bt_sessions_done(&m->sessions, c->session, reply, n);
+            bt_sessions_done(&m->sessions, c->session, *reply, *n);
         }
     } else {
         member_count(m, BT_MEMBER_REPEATED);
     }
+    return status;
+}
+
+static void apply_write(struct bt_member *m, const struct bt_entry *e, const struct bt_command *c)
+{
+    struct member_waiter w;
+    const uint8_t *reply = NULL;
+    uint32_t n = 0;
+    enum bt_session_status status = member_execute_write(m, e, c, &reply, &n);
     if (member_waiter_take(m, e, &w)) {
         member_answer(m, &w, (uint8_t)status, reply, status == BT_SESSION_DONE ? n : 0);
     }
@@ -89,6 +97,9 @@ static void apply_command(struct bt_member *m, const struct bt_entry *e)
     case BT_COMMAND_FORMED:
         apply_formed(m, &c);
         break;
+    case BT_COMMAND_KEY:
+        bt_roster_key(&m->roster, c.key);
+        break;
     default:
         break;
     }
@@ -99,6 +110,8 @@ static void apply_one(struct bt_member *m, const struct bt_entry *e)
     struct bt_group_config config;
     if (e->kind == BT_ENTRY_COMMAND) {
         apply_command(m, e);
+    } else if (bt_group_is_request(e)) {
+        member_apply_request(m, e);
     } else if (e->kind == BT_ENTRY_CONFIG && bt_group_config_decode(e->body, e->length, &config).error == BT_GROUP_OK) {
         bt_roster_config(&m->roster, e->index, &config);
         const struct bt_roster_row *own = bt_roster_find(&m->roster, m->id);

@@ -74,6 +74,11 @@ void member_group_turn(struct bt_member *m)
     if (!m->roster.formed && m->applied >= m->order_index && may_form(m, &s)) {
         order(m, &(struct bt_command){.kind = BT_COMMAND_FORMED, .config = *s.config});
     }
+    if (m->roster.formed && m->applied >= m->order_index && member_wants_key(m)) {
+        struct bt_command c;
+        member_draw_key(&c);
+        order(m, &c);
+    }
 }
 
 static enum bt_replica_result may_change(const struct bt_member *m, const struct bt_member_order *o)

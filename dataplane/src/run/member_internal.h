@@ -13,12 +13,20 @@
 #define MEMBER_REQUEST_MAX 65536u // of a request, to be refused by name rather than by the transport
 #define MEMBER_HEARD       32u
 #define MEMBER_WAITERS     8192u // a power of two, above BT_MEMBER_IN_FLIGHT_MAX
+#define MEMBER_ARRIVALS    8192u
 #define MEMBER_PATIENCE_NS UINT64_C(10000000000)
 
 // A client's request that is in the log and not yet executed.
 struct member_waiter {
     uint64_t index, term, handle, since;
     bool with_session;
+};
+
+// A request that a box sent, and when it came.
+struct member_arrival {
+    struct bt_addr client;
+    uint16_t req_id;
+    uint64_t at_ns;
 };
 
 // A member whose packets were authentic: where it speaks from, and with which disk.
@@ -66,6 +74,11 @@ struct bt_member {
 
     struct member_waiter waiter[MEMBER_WAITERS];
     uint32_t waiter_head, waiters;
+
+    struct member_arrival arrival[MEMBER_ARRIVALS]; // the latest of each place
+    bool key_given;                                 // to the core
+    uint64_t mute_to; // entries up to here may be long answered, or their clients gone: none of them is answered now
+    uint32_t box_turn; // which box a client is sent to
 
     uint8_t *reply, *scratch; // MEMBER_REPLY_MAX; MEMBER_REQUEST_MAX
     uint32_t reply_n;
@@ -119,7 +132,17 @@ void member_answer(struct bt_member *m, const struct member_waiter *w, uint8_t s
 void member_requests_turn(struct bt_member *m);
 
 /* member_apply.c: what is committed. */
+enum bt_session_status member_execute_write(struct bt_member *m, const struct bt_entry *e, const struct bt_command *c,
+                                            const uint8_t **reply, uint32_t *n);
 void member_apply_turn(struct bt_member *m);
+
+/* member_apart.c: requests that come by boxes. */
+bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
+void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h);
+void member_apply_request(struct bt_member *m, const struct bt_entry *e);
+bool member_wants_key(const struct bt_member *m);
+void member_draw_key(struct bt_command *c);
+void member_apart_turn(struct bt_member *m);
 
 /* member_group.c: what a leader puts into the log for the group itself. */
 void member_group_turn(struct bt_member *m);

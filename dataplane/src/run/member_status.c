@@ -8,6 +8,8 @@
 static const uint64_t MS = 1000000;
 
 #define WORD(name, word)   [BT_MEMBER_BAD_##name] = {"replica_packets_refused_total", "reason", word},
+#define BOXED(name, word)                                                                                              \
+    [BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_##name - 1] = {"replica_requests_unread_total", "reason", word},
 #define CORE(name, word)   [BT_REPLICA_##name##_TOTAL] = {"replica_events_total", "event", word},
 #define DROP(reason, word) [BT_MEMBER_DROP_FIRST + (reason)] = {"replica_requests_refused_total", "reason", word}
 
@@ -19,6 +21,14 @@ const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {
     [BT_MEMBER_NOTES_SENT] = {"replica_refusals_sent_total", NULL, NULL},
     [BT_MEMBER_APPLIED_WRITES] = {"replica_executed_total", "kind", "write"},
     [BT_MEMBER_APPLIED_READS] = {"replica_executed_total", "kind", "read"},
+    BT_GROUP_PACKET_LIST(BOXED)[BT_MEMBER_BOXED_TAKEN] = {"replica_requests_total", "fate", "taken"},
+    [BT_MEMBER_BOXED_AGAIN] = {"replica_requests_total", "fate", "again"},
+    [BT_MEMBER_BOXED_TOO_LONG] = {"replica_requests_total", "fate", "too_long"},
+    [BT_MEMBER_BOXED_EARLY] = {"replica_requests_total", "fate", "early"},
+    [BT_MEMBER_ANSWERED] = {"replica_answers_total", "fate", "sent"},
+    [BT_MEMBER_ANSWERED_BEFORE] = {"replica_answers_total", "fate", "before"},
+    [BT_MEMBER_ANSWER_TOO_LATE] = {"replica_answers_total", "fate", "too_late"},
+    [BT_MEMBER_FEEDBACK_SENT] = {"replica_feedback_sent_total", NULL, NULL},
     [BT_MEMBER_REPEATED] = {"replica_repeated_writes_total", NULL, NULL},
     [BT_MEMBER_SNAPSHOTS] = {"replica_snapshots_taken_total", NULL, NULL},
     [BT_MEMBER_SNAPSHOT_TOO_LARGE] = {"replica_snapshots_too_large_total", NULL, NULL},
@@ -29,6 +39,7 @@ const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {
     DROP(BT_DROP_DISK, "disk_failed"),
     DROP(BT_DROP_MOVING, "moving"),
     DROP(BT_DROP_REFUSED, "refused"),
+    DROP(BT_DROP_UNORDERED, "unordered"),
 };
 const struct bt_counter_desc bt_member_core_counter_desc[BT_REPLICA_COUNTERS] = {BT_REPLICA_COUNTER_LIST(CORE)};
 
@@ -121,6 +132,7 @@ void bt_member_status(const struct bt_member *m, uint64_t now, struct bt_member_
     out->disk = m->disk_state;
     memcpy(out->disk_id, m->disk_id, sizeof out->disk_id);
     out->formed = m->roster.formed;
+    out->takes_requests = m->roster.formed && m->roster.keyed;
     out->learner = true;
     out->in_flight = m->waiters;
     if (m->core == NULL) {

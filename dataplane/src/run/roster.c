@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-// Snapshot: count u32, formed u8, 3 zeros, index of the last registration u64; rows: id u16, flags u8, name's length
+// Snapshot: count u32, formed u8, keyed u8, 2 zeros, index of the last registration u64; keyed: 16 bytes; rows: id u16, flags u8, name's length
 // u8, ports u16 u16, disk u64, index u64, address 16 bytes, name.
 enum { HEAD = 16, ROW = 40, MEMBER = 1, REMOVED = 2, REGISTERED = 4, REACHED = 8, FLAGS = 15 };
 
@@ -109,6 +109,14 @@ void bt_roster_config(struct bt_roster *r, uint64_t index, const struct bt_group
     }
 }
 
+void bt_roster_key(struct bt_roster *r, const uint8_t key[BT_COMMAND_KEY_LEN])
+{
+    if (!r->keyed) {
+        memcpy(r->body_key, key, sizeof r->body_key);
+        r->keyed = true;
+    }
+}
+
 static uint8_t *write_row(uint8_t *p, const struct bt_roster_row *row)
 {
     size_t name = strlen(row->name);
@@ -128,13 +136,18 @@ static uint8_t *write_row(uint8_t *p, const struct bt_roster_row *row)
 size_t bt_roster_write(const struct bt_roster *r, uint8_t *p, size_t room)
 {
     uint8_t *at = p + HEAD;
-    if (room < HEAD + (size_t)r->count * (ROW + BT_COMMAND_NAME)) {
+    if (room < HEAD + BT_COMMAND_KEY_LEN + (size_t)r->count * (ROW + BT_COMMAND_NAME)) {
         return 0;
     }
     memset(p, 0, HEAD);
     bt_put32(p, r->count);
     p[4] = r->formed;
+    p[5] = r->keyed;
     bt_put64(p + 8, r->registered_at);
+    if (r->keyed) {
+        memcpy(at, r->body_key, sizeof r->body_key);
+        at += sizeof r->body_key;
+    }
     for (uint32_t i = 0; i < r->count; i++) {
         at = write_row(at, &r->row[i]);
     }
@@ -169,10 +182,15 @@ static size_t read_row(struct bt_roster_row *row, const uint8_t *p, size_t n)
 size_t bt_roster_read(struct bt_roster *r, const uint8_t *p, size_t n)
 {
     size_t at = HEAD;
-    if (n < HEAD || bt_get32(p) > BT_ROSTER_MAX || p[4] > 1) {
+    if (n < HEAD || bt_get32(p) > BT_ROSTER_MAX || p[4] > 1 || p[5] > 1 || n - HEAD < (p[5] ? BT_COMMAND_KEY_LEN : 0)) {
         return 0;
     }
     memset(r, 0, sizeof *r);
+    r->keyed = p[5];
+    if (r->keyed) {
+        memcpy(r->body_key, p + at, sizeof r->body_key);
+        at += sizeof r->body_key;
+    }
     uint32_t count = bt_get32(p);
     r->formed = p[4];
     r->registered_at = bt_get64(p + 8);

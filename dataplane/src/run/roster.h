@@ -23,6 +23,8 @@ struct bt_roster {
     uint32_t count;
     uint64_t registered_at; // index of the last registration
     bool formed;            // all founding members have been here; clients are served
+    bool keyed;             // body_key is known: the first one that the log named
+    uint8_t body_key[BT_COMMAND_KEY_LEN];
 };
 
 const struct bt_roster_row *bt_roster_find(const struct bt_roster *r, uint16_t id);
@@ -31,6 +33,8 @@ const struct bt_roster_row *bt_roster_find(const struct bt_roster *r, uint16_t i
 void bt_roster_register(struct bt_roster *r, uint64_t index, uint16_t id, uint64_t disk);
 void bt_roster_address(struct bt_roster *r, uint64_t index, const struct bt_command *c);
 void bt_roster_config(struct bt_roster *r, uint64_t index, const struct bt_group_config *c);
+
+void bt_roster_key(struct bt_roster *r, const uint8_t key[BT_COMMAND_KEY_LEN]);
 
 // Bytes of it in a snapshot; 0 when room is too small.
 size_t bt_roster_write(const struct bt_roster *r, uint8_t *p, size_t room);

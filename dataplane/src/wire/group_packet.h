@@ -65,13 +65,14 @@ bool bt_group_note_read(const uint8_t *p, size_t n, struct bt_group_note *note);
 
 /* Why a request is refused: in every case it was not executed, and will not be. */
 enum bt_drop_reason {
-    BT_DROP_NOT_LEADER = 1, // the leader is named, or nobody knows one
+    BT_DROP_NOT_LEADER = 1, // the leader is named, or nobody knows one; in a HovercRaft group a box in its place
     BT_DROP_TOO_LONG = 2,   // above what one message between members carries
     BT_DROP_BUSY = 3,       // too many wait already, or the log is full
     BT_DROP_FORMING = 4,    // not all founding members have been here yet
     BT_DROP_DISK = 5,       // this member's disk failed
     BT_DROP_MOVING = 6,     // the leadership is being handed over
     BT_DROP_REFUSED = 7,    // this member is not one of the group (any more)
+    BT_DROP_UNORDERED = 8,  // of a box: what is not ordered goes to a member
     BT_DROP_REASONS,
 };
 

@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 
-enum { PACKETS = 4096, CLIENT = 100, PATIENCE_MS = 60000 };
+enum { PACKETS = 4096, PATIENCE_MS = 60000, GROUP_PORT = 8200 };
 
 /* --- the service --- */
 
@@ -69,7 +69,7 @@ static void on_say(void *arg, bool bad, const char *text)
 
 /* --- members --- */
 
-static struct bt_addr address(uint16_t id, uint16_t port)
+struct bt_addr bed_address(uint16_t id, uint16_t port)
 {
     return bt_addr_v4u(0x0a000000u + id, port);
 }
@@ -139,8 +139,8 @@ void bed_start(struct bed *b, uint16_t id)
                                  .name = name,
                                  .folder = folder,
                                  .disk = open_disk(b, id, folder),
-                                 .members = address(id, 8100),
-                                 .clients = address(id, 8000),
+                                 .members = bed_address(id, 8100),
+                                 .clients = bed_address(id, 8000),
                                  .keys = b->keys,
                                  .mtu = 1500,
                                  .pool = &b->pool.pool,
@@ -179,7 +179,7 @@ void bed_lose_disk(struct bed *b, uint16_t id)
     }
 }
 
-void bed_open(struct bed *b, unsigned voters, unsigned places)
+static void prepare(struct bed *b, unsigned voters, unsigned places)
 {
     memset(b, 0, sizeof *b);
     snprintf(b->folder, sizeof b->folder, "/tmp/bobtail-run-XXXXXX");
@@ -200,8 +200,8 @@ void bed_open(struct bed *b, unsigned voters, unsigned places)
         d->member[i] = (struct bt_group_document_member){.id = id,
                                                          .member_port = 8100,
                                                          .client_port = 8000,
-                                                         .address = address(id, 8100),
-                                                         .client = address(id, 8000)};
+                                                         .address = bed_address(id, 8100),
+                                                         .client = bed_address(id, 8000)};
         snprintf(d->member[i].name, sizeof d->member[i].name, "m%u", id);
         if (i < voters) {
             memcpy(d->founder[i], d->member[i].name, sizeof d->founder[i]);
@@ -213,8 +213,59 @@ void bed_open(struct bed *b, unsigned voters, unsigned places)
     bt_pool_fixed_init(&b->pool, b->pool_mem, PACKETS);
     bt_txq_init(&b->txq);
     b->now = 1000000000;
+}
+
+void bed_open(struct bed *b, unsigned voters, unsigned places)
+{
+    prepare(b, voters, places);
     for (uint16_t id = 1; id <= voters; id++) {
         bed_start(b, id);
+    }
+}
+
+static struct bt_addr group_address(void)
+{
+    return bt_addr_v4u(0xef000001u, GROUP_PORT);
+}
+
+void bed_box_start(struct bed *b)
+{
+    b->box = bt_box_front_open(&(struct bt_box_front_config){.document = &b->document,
+                                                             .clients = bed_address(BED_BOX, 8000),
+                                                             .feedback = bed_address(BED_BOX, 9000),
+                                                             .keys = b->keys,
+                                                             .mtu = 1500,
+                                                             .pool = &b->pool.pool,
+                                                             .txq = &b->txq,
+                                                             .seed = 5},
+                               b->now);
+    assert_non_null(b->box);
+}
+
+void bed_box_stop(struct bed *b)
+{
+    bt_box_front_close(b->box);
+    b->box = NULL;
+}
+
+void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
+{
+    prepare(b, voters, voters);
+    struct bt_group_document *d = &b->document;
+    d->protocol = BT_GROUP_HOVERCRAFT;
+    d->repliers = BT_GROUP_RANDOM;
+    d->n_boxes = 1;
+    d->box[0] = (struct bt_group_document_box){
+        .name = "box", .client = bed_address(BED_BOX, 8000), .feedback = bed_address(BED_BOX, 9000)};
+    if (multicast) {
+        d->multicast = group_address();
+    }
+    bed_box_start(b);
+    for (uint16_t id = 1; id <= voters; id++) {
+        bed_start(b, id);
+    }
+    for (int ms = 0; ms < 2000; ms++) { // the box's silence and its slow start end
+        bed_step(b);
     }
 }
 
@@ -226,6 +277,7 @@ void bed_close(struct bed *b)
         }
         bed_lose_disk(b, id);
     }
+    bed_box_stop(b);
     rmdir(b->folder);
     free(b->pool_mem);
 }
@@ -235,10 +287,44 @@ void bed_close(struct bed *b)
 static void to_client(struct bed *b, const struct bt_pkt *pkt)
 {
     struct bt_r2p2_hdr h;
-    if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_CLIENT, &h) == BT_M_OK && h.req_id == b->rid) {
+    if (bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_CLIENT, &h) != BT_M_OK) {
+        return;
+    }
+    b->replies += h.type == BT_REPLY;
+    if (h.req_id == b->rid) {
         b->reply_type = h.type;
         b->reply_n = h.payload_len < BED_REPLY ? (uint32_t)h.payload_len : (uint32_t)BED_REPLY;
         memcpy(b->reply, h.payload, b->reply_n);
+    }
+}
+
+static struct bt_pkt *copy_of(struct bed *b, const struct bt_pkt *pkt)
+{
+    struct bt_pkt *copy = bt_pool_get(&b->pool.pool);
+    memcpy(bt_pkt_append(copy, pkt->len), pkt->data, pkt->len);
+    copy->src = pkt->src;
+    copy->dst = pkt->dst;
+    return copy;
+}
+
+void bed_give(struct bed *b, uint16_t id, struct bt_pkt *pkt)
+{
+    bool group = bt_addr_is_multicast(&pkt->dst);
+    pkt->local = (uint16_t)(group ? BT_MEMBER_GROUP : pkt->dst.port == 8000 ? BT_MEMBER_CLIENTS : BT_MEMBER_MEMBERS);
+    if (b->member[id] == NULL || b->cut[id] || (b->deaf[id] && pkt->src.ip[15] == BED_BOX)) {
+        bt_pool_put(&b->pool.pool, pkt);
+    } else {
+        bt_member_receive(b->member[id], b->now, pkt);
+    }
+}
+
+static void to_box(struct bed *b, struct bt_pkt *pkt)
+{
+    pkt->local = (uint16_t)(pkt->dst.port == 8000 ? BT_BOX_CLIENTS : BT_BOX_FEEDBACK);
+    if (b->box != NULL) {
+        bt_box_front_receive(b->box, b->now, pkt);
+    } else {
+        bt_pool_put(&b->pool.pool, pkt);
     }
 }
 
@@ -246,19 +332,49 @@ static void deliver(struct bed *b, struct bt_pkt *pkt)
 {
     uint8_t from = pkt->src.ip[15], to = pkt->dst.ip[15];
     bool gone = to > BED_MEMBERS || b->member[to] == NULL || b->cut[to] || (from <= BED_MEMBERS && b->cut[from]);
-    if (to == CLIENT) {
+    if (bt_addr_is_multicast(&pkt->dst)) {
+        for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+            bed_give(b, id, copy_of(b, pkt));
+        }
+        bt_pool_put(&b->pool.pool, pkt);
+        return;
+    }
+    if (to == BED_BOX && !(from <= BED_MEMBERS && b->cut[from])) {
+        to_box(b, pkt);
+        return;
+    }
+    if (to == BED_CLIENT) {
         to_client(b, pkt);
     }
     if (gone) {
         bt_pool_put(&b->pool.pool, pkt);
         return;
     }
-    pkt->local = (uint16_t)(pkt->dst.port == 8000 ? BT_MEMBER_CLIENTS : BT_MEMBER_MEMBERS);
-    bt_member_receive(b->member[to], b->now, pkt);
+    bed_give(b, to, pkt);
+}
+
+// Time stands still while a disk is at work, unless a test holds it up: else what the machine does meanwhile decides
+// what the members see.
+static void await_disks(struct bed *b)
+{
+    enum { LOOKS = 100000 };
+    for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
+        const struct bed_disk *d = &b->disk[id];
+        for (int looks = 0; b->member[id] != NULL && looks < LOOKS; looks++) {
+            struct bt_member_status s = bed_status(b, id);
+            bool idle = s.phase != BT_MEMBER_RUNNING || s.core.storing == 0;
+            if (idle || atomic_load(&d->stalled) || atomic_load(&d->fails) != 0) {
+                break;
+            }
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+            bt_member_turn(b->member[id], b->now, false);
+        }
+    }
 }
 
 void bed_step(struct bed *b)
 {
+    await_disks(b);
     b->now += 1000000;
     for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
         if (b->member[id] != NULL) {
@@ -314,12 +430,31 @@ uint16_t bed_leader(struct bed *b)
     return best;
 }
 
-bool bed_ask(struct bed *b, const struct bed_ask *a)
+struct bt_pkt *bed_boxed(struct bed *b, const struct bt_addr *dst, uint16_t rid, uint64_t add, const struct bt_key *key)
 {
     struct bt_pkt *pkt = bt_pool_get(&b->pool.pool);
     struct bt_r2p2_hdr h;
-    pkt->src = address(CLIENT, 5000);
-    pkt->dst = address(a->to, 8000);
+    pkt->src = bed_address(BED_BOX, 8000);
+    pkt->dst = *dst;
+    bt_put64(bt_pkt_append(pkt, 8), add);
+    bt_r2p2_start(&h, BT_REQUEST, BT_POLICY_REPLICATED_WRITE, true);
+    h.last = true;
+    h.count_or_index = 1;
+    h.req_id = rid;
+    h.opt = (struct bt_options){.present = BT_HAS_FORWARDED | (key != NULL ? BT_HAS_TAG : 0),
+                                .forwarded = bed_address(BED_CLIENT, 5000),
+                                .key_id = key != NULL ? key->id : 0};
+    assert_true(bt_r2p2_push_header(pkt, &h));
+    assert_true(key == NULL || bt_tag_sign(pkt->data, pkt->len, &h, key, &pkt->src, &pkt->dst));
+    return pkt;
+}
+
+void bed_send(struct bed *b, const struct bed_ask *a)
+{
+    struct bt_pkt *pkt = bt_pool_get(&b->pool.pool);
+    struct bt_r2p2_hdr h;
+    pkt->src = bed_address(BED_CLIENT, 5000);
+    pkt->dst = bed_address(a->to, 8000);
     bt_put64(bt_pkt_append(pkt, 8), a->add);
     bt_r2p2_start(&h, BT_REQUEST, a->policy, true);
     h.last = true;
@@ -333,6 +468,11 @@ bool bed_ask(struct bed *b, const struct bed_ask *a)
     assert_true(bt_r2p2_push_header(pkt, &h));
     b->reply_type = 0xff;
     deliver(b, pkt);
+}
+
+bool bed_ask(struct bed *b, const struct bed_ask *a)
+{
+    bed_send(b, a);
     for (int ms = 0; ms < 1000 && b->reply_type == 0xff; ms++) {
         bed_step(b);
     }

@@ -4,13 +4,14 @@
 #ifndef BT_TESTS_RUN_BED_H
 #define BT_TESTS_RUN_BED_H
 
+#include "run/box.h"
 #include "run/files.h"
 #include "run/member.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { BED_MEMBERS = 5, BED_REPLY = 256 };
+enum { BED_MEMBERS = 5, BED_REPLY = 256, BED_BOX = 50, BED_CLIENT = 100 }; // the last two: end of an address
 
 // A service that counts: a request adds what it holds, the answer is the sum; a read answers the sum.
 struct bed_service {
@@ -36,7 +37,10 @@ struct bed {
         atomic_bool stalled; // a sync waits
         atomic_int fails;    // and then returns this
     } disk[BED_MEMBERS + 1];
-    uint8_t reply[BED_REPLY]; // of the last client's request that was answered
+    struct bt_box_front *box;   // NULL: there is none, or it is down
+    bool deaf[BED_MEMBERS + 1]; // nothing of the box reaches it
+    unsigned replies;           // packets that clients got in all
+    uint8_t reply[BED_REPLY];   // of the last client's request that was answered
     uint32_t reply_n;
     uint8_t reply_type; // enum bt_type; 0xff: none came
     uint16_t rid;
@@ -45,6 +49,17 @@ struct bed {
 // Founders 1…voters of `places` members.
 void bed_open(struct bed *b, unsigned voters, unsigned places);
 void bed_close(struct bed *b);
+
+// A HovercRaft group with one box, which has been there long enough to speak; the box sends to 239.0.0.1:8200, or to
+// one member after the other.
+void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast);
+void bed_box_start(struct bed *b);
+void bed_box_stop(struct bed *b);
+
+// A packet as a box sends it: a request of the client with this id, signed with this key for this destination.
+struct bt_pkt *bed_boxed(struct bed *b, const struct bt_addr *dst, uint16_t rid, uint64_t add, const struct bt_key *key);
+void bed_give(struct bed *b, uint16_t id, struct bt_pkt *pkt); // to the port of the member that dst says
+struct bt_addr bed_address(uint16_t id, uint16_t port);
 
 void bed_start(struct bed *b, uint16_t id);
 void bed_stop(struct bed *b, uint16_t id);
@@ -63,6 +78,8 @@ struct bed_ask {
     uint8_t policy;
     uint64_t add, session, seq;
 };
+// To a member, or to BED_BOX. Sent and not waited for; its id is in rid.
+void bed_send(struct bed *b, const struct bed_ask *a);
 // A client's request, until it is answered or a second has passed; true with the answer in reply.
 bool bed_ask(struct bed *b, const struct bed_ask *a);
 uint64_t bed_sum(const struct bed *b, unsigned at); // in the reply, from that byte on

@@ -20,8 +20,30 @@ static struct bt_command example(enum bt_command_kind kind)
     c.member = c.client = bt_addr_v4u(0x0a000001, 8100);
     bt_addr_set_port(&c.client, 8000);
     strcpy(c.name, "orders-3");
+    memcpy(c.key, "0123456789abcdef", sizeof c.key);
     c.config = (struct bt_group_config){.count = 2, .member = {{1, BT_GROUP_VOTER}, {7, BT_GROUP_LEARNER}}};
     return c;
+}
+
+static void r308_the_first_key_of_bodies_is_theirs_for_ever(void **state)
+{
+    (void)state;
+    static struct bt_roster r, back;
+    static const uint8_t none[BT_COMMAND_KEY_LEN];
+    struct bt_command c = {.kind = BT_COMMAND_KEY};
+    assert_false(bt_command_get(p, bt_command_put(p, ROOM, &c), &c)); // all 0: no key
+    bt_roster_key(&r, (const uint8_t *)"0123456789abcdef");
+    bt_roster_key(&r, (const uint8_t *)"fedcba9876543210");
+    size_t n = bt_roster_write(&r, p, ROOM);
+    assert_int_equal(bt_roster_read(&back, p, n), n);
+    assert_true(back.keyed);
+    assert_memory_equal(back.body_key, "0123456789abcdef", BT_COMMAND_KEY_LEN);
+    assert_int_equal(bt_roster_read(&back, p, n - 1), 0);
+    r.keyed = false;
+    n = bt_roster_write(&r, p, ROOM);
+    assert_int_equal(bt_roster_read(&back, p, n), n);
+    assert_false(back.keyed);
+    assert_memory_equal(back.body_key, none, sizeof none);
 }
 
 static void r384_commands_are_read_as_written(void **state)
@@ -43,6 +65,8 @@ static void r384_commands_are_read_as_written(void **state)
                 assert_int_equal(back.seq, session ? 3 : 0);
             } else if (kind == BT_COMMAND_FORMED) {
                 assert_true(back.config.count == 2 && back.config.member[1].id == 7);
+            } else if (kind == BT_COMMAND_KEY) {
+                assert_memory_equal(back.key, "0123456789abcdef", sizeof back.key);
             } else {
                 assert_int_equal(back.id, 7);
             }
@@ -76,7 +100,11 @@ static void r384_what_is_no_command_is_refused(void **state)
     p[0] = BT_COMMAND_READ;
     p[1] = 1; // a read has no session
     assert_false(bt_command_get(p, n, &back));
-    p[1] = 2;
+    p[1] = 4;
+    assert_false(bt_command_get(p, n, &back));
+    p[1] = 2; // a client that knows extensions
+    assert_true(bt_command_get(p, n, &back) && back.ext);
+    p[0] = BT_COMMAND_FORMED; // has no client
     assert_false(bt_command_get(p, n, &back));
     p[0] = BT_COMMAND_WRITE;
     p[1] = 1; // a session without its numbers
@@ -199,6 +227,7 @@ static void r387_of_many_sessions_the_silent_one_goes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(r308_the_first_key_of_bodies_is_theirs_for_ever),
         cmocka_unit_test(r384_commands_are_read_as_written),
         cmocka_unit_test(r384_what_is_no_command_is_refused),
         cmocka_unit_test(r382_the_first_disk_of_an_id_is_its_disk),

@@ -178,11 +178,31 @@ func (s *Shim) serve(from int) {
 }
 
 func (s *Shim) take(from int, frame []byte) {
-	p := &packet{frame: frame, from: from, to: hostOf(frame)}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if toMany(frame) {
+		for to := range s.ports {
+			if to != from {
+				s.takeOne(&packet{frame: append([]byte(nil), frame...), from: from, to: to})
+			}
+		}
+		return
+	}
+	s.takeOne(&packet{frame: frame, from: from, to: hostOf(frame)})
+}
+
+// toMany: a UDP packet to an IPv4 multicast group, which a switch that does not
+// look into it sends to everybody.
+func toMany(frame []byte) bool {
+	group := frame[0] == 0x01 && frame[1] == 0x00 && frame[2] == 0x5e
+	return group && len(frame) > etherHeader+20 && frame[12] == 0x08 && frame[13] == 0x00 && frame[etherHeader+9] == protoUDP
+}
+
+// takeOne: callers hold mu.
+func (s *Shim) takeOne(p *packet) {
+	from := p.from
 	if p.to < 0 || p.to >= len(s.ports) || p.to == from {
 		s.counts.NoHost++
 		return

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -282,6 +283,9 @@ func ReadChange(body io.Reader) (GroupChange, *CtlError) {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.DisallowUnknownFields()
 		err = dec.Decode(&c)
+		if err == nil && dec.Decode(new(json.RawMessage)) != io.EOF {
+			err = errors.New("more than one object")
+		}
 	}
 	if err != nil || len(text) > maxChange {
 		return c, &CtlError{Code: ctl.CodeInvalidRequest, Message: fmt.Sprintf("must be one JSON object of at most %d bytes", maxChange)}

@@ -9,6 +9,8 @@
 //	reply, err := c.Write(ctx, []byte("..."))   // executed once, on every member
 //	reply, err = c.Read(ctx, []byte("..."))     // sees every write that was answered before
 //
+// In a HovercRaft group Members are its flow-control boxes, or members, which name a box.
+//
 // A write is asked for again under the same number of its session, so that it is
 // executed once however often it arrives. What a failed one means:
 //

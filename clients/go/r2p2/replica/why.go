@@ -22,11 +22,13 @@ const (
 	DiskFault Reason = 5
 	Moving    Reason = 6
 	Refused   Reason = 7
+	Unordered Reason = 8
 )
 
 var reasons = [...]string{
 	"no reason given", "not the leader", "request too long", "busy", "the group is not formed yet", "disk failed",
 	"the leadership is being handed over", "not a member",
+	"what is not ordered goes to a member, not to a box",
 }
 
 func (r Reason) String() string {

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build replica
+
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
+)
+
+// kinds of HovercRaft groups, each of which meets faults.
+func hovercrafts() []Kind {
+	return []Kind{{HovercRaft: true}, {HovercRaft: true, Multicast: true, Repliers: "Random"}}
+}
+
+func (k Kind) String() string {
+	how := "one by one"
+	if k.Multicast {
+		how = "multicast"
+	}
+	return fmt.Sprintf("%s %s", how, k.Repliers)
+}
+
+// The leader of a HovercRaft group is killed again and again, requests coming one
+// by one or by multicast.
+func TestHovercRaftKills(t *testing.T) {
+	for _, kind := range hovercrafts() {
+		t.Run(kind.String(), func(t *testing.T) { kills(t, kind, 1, 50) })
+	}
+}
+
+// kills: the leader again and again; it comes back with its disk.
+func kills(t *testing.T, kind Kind, short, long int) {
+	p := begin(t, 3, 3, kind)
+	for i := range rounds(short, long) {
+		var killed *Member
+		p.round(fmt.Sprintf("kill%d", i), func() {
+			killed = p.leader()
+			p.c.forgetAcks()
+			at := time.Now()
+			killed.Kill()
+			var took time.Duration
+			p.must(until("a write after a kill", func() (ok bool) { took, ok = p.c.firstAckAsked(at); return ok }))
+			tally.failovers = append(tally.failovers, float64(took.Microseconds())/1000)
+			p.must(p.g.Start(killed))
+		})
+		p.must(p.g.AwaitReady(killed))
+	}
+	p.same(p.g.Members...)
+}
+
+// What can happen to a box, and between it and members.
+var boxEvents = []event{
+	{"box killed", func(p *play) {
+		p.g.Box.Kill()
+		time.Sleep(time.Duration(p.r.IntN(100)) * time.Millisecond)
+		p.must(p.g.Start(p.g.Box))
+	}},
+	{"follower hears no requests", func(p *play) {
+		m := p.g.Members[p.leader().ID%len(p.g.Members)]
+		before := p.value(m, "replica_events_total", "recovered")
+		p.g.Net.Shim.Cut(p.g.Box.Host, m.Host, true)
+		// it asks for every body; also as the one that answers.
+		p.must(until("bodies recovered", func() bool { return p.value(m, "replica_events_total", "recovered") > before+5 }))
+		p.g.Net.Shim.Heal()
+	}},
+	{"leader hears no requests", func(p *play) {
+		m := p.leader()
+		p.g.Net.Shim.Cut(p.g.Box.Host, m.Host, true)
+		time.Sleep(300 * time.Millisecond) // nothing is ordered, and what followers keep is not lost by it
+		p.g.Net.Shim.Heal()
+	}},
+	{"box hears no FEEDBACK", func(p *play) {
+		before := p.value(p.g.Box, "box_requests_total", "timed_out")
+		for _, m := range p.g.Members {
+			p.g.Net.Shim.Cut(m.Host, p.g.Box.Host, true)
+		}
+		p.must(until("pairs that time out", func() bool { return p.value(p.g.Box, "box_requests_total", "timed_out") > before }))
+		p.g.Net.Shim.Heal()
+	}},
+	{"box stopped", func(p *play) {
+		p.g.Box.Signal(syscall.SIGSTOP)
+		time.Sleep(time.Duration(200+p.r.IntN(400)) * time.Millisecond)
+		p.g.Box.Signal(syscall.SIGCONT)
+	}},
+	{"box and leader killed", func(p *play) {
+		l := p.leader()
+		p.g.Box.Kill()
+		l.Kill()
+		p.must(p.g.Start(p.g.Box))
+		p.must(p.g.Start(l))
+	}},
+}
+
+// value of a counter or a gauge of a process; label: of its one label, "" for none.
+func (p *play) value(m *Member, name, label string) uint64 {
+	p.t.Helper()
+	v, err := p.g.Value(m, name, label)
+	p.must(err)
+	return v
+}
+
+// The faults of TestFaults, and those of the box.
+func TestHovercRaftFaults(t *testing.T) {
+	all := append(append([]event(nil), boxEvents...), events...)
+	for k, kind := range hovercrafts() {
+		t.Run(kind.String(), func(t *testing.T) {
+			p := begin(t, 3, 3, kind)
+			from := p.r.IntN(len(all))
+			for i := range rounds(2, 3*len(all)) {
+				e := all[(from+i*5+k)%len(all)]
+				if i == 0 {
+					e = boxEvents[k] // these two always
+				}
+				t.Log(e.name)
+				p.round(fmt.Sprintf("fault%d", i), func() { e.do(p) })
+				p.must(p.g.AwaitReady(p.g.Members...))
+			}
+			p.same(p.g.Members...)
+		})
+	}
+}
+
+// without faults every member answers its share, a read is
+// executed by the one that answers it, a write by all, and the box ends empty. A
+// client that knows members only finds the box.
+func TestHovercRaftShares(t *testing.T) {
+	const requests = 40
+	p := begin(t, 3, 3, Kind{HovercRaft: true, Multicast: true, Repliers: "Random"})
+	p.must(p.c.do(newHistory(), 0, Op{Kind: 'P', Key: "first", Value: "x"})) // the box has begun to speak
+	p.emptyBox()
+	p.c.Close()
+	var err error
+	p.c, err = p.g.Dial(1, 2*time.Second) // which knows members only
+	p.must(err)
+	p.must(p.g.AwaitSame(p.g.Members...))
+	before := p.work()
+	passed, copies := p.value(p.g.Box, "box_requests_total", "passed"), p.value(p.g.Box, "box_copies_sent_total", "")
+	h := newHistory()
+	for i := range requests {
+		for _, kind := range []byte("PG") {
+			p.must(p.c.do(h, 0, Op{Kind: kind, Key: fmt.Sprint("share", i%3), Value: fmt.Sprint(i)}))
+		}
+	}
+	if v := h.Judge(20 * time.Second); len(v.Says) > 0 {
+		t.Fatal(v.Says)
+	}
+	p.must(p.g.AwaitSame(p.g.Members...))
+	var reads, answers uint64
+	for i, after := range p.work() {
+		reads += after.reads - before[i].reads
+		answers += after.answers - before[i].answers
+		if after.answers == before[i].answers || after.taken == before[i].taken {
+			t.Errorf("%s answered %d requests and took %d from the multicast group", p.g.Members[i].Name, after.answers-before[i].answers, after.taken-before[i].taken)
+		}
+		if n := after.writes - before[i].writes; n != requests {
+			t.Errorf("%s executed %d writes, want %d", p.g.Members[i].Name, n, requests)
+		}
+	}
+	if reads != requests || answers != 2*requests {
+		t.Errorf("%d reads executed, want %d; %d answers, want %d", reads, requests, answers, 2*requests)
+	}
+	p.emptyBox()
+	passed, copies = p.value(p.g.Box, "box_requests_total", "passed")-passed, p.value(p.g.Box, "box_copies_sent_total", "")-copies
+	if passed != 2*requests || copies != passed {
+		t.Errorf("%d requests passed as %d packets; to a multicast group each is one", passed, copies)
+	}
+}
+
+// work of a member so far.
+type work struct{ reads, writes, answers, taken uint64 }
+
+func (p *play) work() (list []work) {
+	for _, m := range p.g.Members {
+		list = append(list, work{p.value(m, "replica_executed_total", "read"), p.value(m, "replica_executed_total", "write"),
+			p.value(m, "replica_answers_total", "sent"), p.value(m, "replica_requests_total", "taken")})
+	}
+	return list
+}
+
+// I-17: a box at rest counts nothing.
+func (p *play) emptyBox() {
+	p.t.Helper()
+	p.must(until("an empty box", func() bool { return p.value(p.g.Box, "box_requests_inside", "") == 0 }))
+}
+
+// What a box refuses, it names: R-314, too long for a packet between members;
+// R-304, not ordered, which goes to a member.
+func TestHovercRaftRefusals(t *testing.T) {
+	p := begin(t, 3, 3, Kind{HovercRaft: true})
+	p.must(p.c.do(newHistory(), 0, Op{Kind: 'P', Key: "first", Value: "x"}))
+	_, err := p.c.list[0].Write(context.Background(), make([]byte, 1440))
+	if !errors.Is(err, replica.ErrTooLong) {
+		t.Errorf("a request of 1440 bytes: %v", err)
+	}
+	box := netip.MustParseAddrPort(p.g.Box.Address())
+	if _, err := p.c.list[0].ReadAt(context.Background(), box, []byte("G\x01x")); err == nil || p.value(p.g.Box, "box_refused_total", "unordered") != 1 {
+		t.Errorf("an unordered request to the box: %v", err)
+	}
+}
