@@ -36,13 +36,14 @@ func (b *builder) digest(x *syntax.Expr, algorithm int) (*Expr, func(m *Machine)
 			}
 		}
 		if algorithm == 16 {
-			return uint64(crc16(data))
+			return uint64(CRC16(data))
 		}
 		return uint64(crc32.ChecksumIEEE(data))
 	}
 }
 
-func crc16(data []byte) uint16 {
+// CRC16 is the function of HashAlgorithm.crc16 and CRC16.
+func CRC16(data []byte) uint16 {
 	crc := uint16(0)
 	for _, c := range data {
 		crc ^= uint16(c)
