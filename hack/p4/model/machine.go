@@ -8,6 +8,8 @@ type Machine struct {
 	S     []uint64
 	Trace func(format string, args ...any)
 	Now   uint64 // microseconds in v1model, units of 1,024 ns in TNA
+	Fine  uint64 // nanoseconds more, in TNA
+	Waits uint64 // of a packet between ingress and egress: microseconds in v1model, nanoseconds in TNA
 
 	Dice      []uint64            // what is drawn next, before the seed's own numbers
 	Groups    map[uint64][]uint64 // multicast: ports of a group
