@@ -73,6 +73,11 @@ uint32_t sim_pipeline_first(struct sim_pipeline *p, uint32_t now, struct sim_pip
     return SIM_PIPELINE_WAITS;
 }
 
+void sim_pipeline_refused(struct sim_pipeline *p)
+{
+    p->turn = next_group(p, p->turn);
+}
+
 uint32_t sim_pipeline_again(struct sim_pipeline *p, uint32_t now, struct sim_pipeline_loop *loop)
 {
     if (!loop->admitted) {

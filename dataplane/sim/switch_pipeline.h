@@ -53,6 +53,8 @@ void sim_pipeline_init(struct sim_pipeline *p, const struct sim_pipeline_config 
 /* A request's first pass: a worker, or SIM_PIPELINE_WAITS, and then *loop is what it carries. Where it was not admitted
  * its next pass refuses it. */
 uint32_t sim_pipeline_first(struct sim_pipeline *p, uint32_t now, struct sim_pipeline_loop *loop);
+/* A request that was refused before any worker was looked for: it takes its turn all the same. */
+void sim_pipeline_refused(struct sim_pipeline *p);
 /* Any other pass: a worker, SIM_PIPELINE_WAITS, _FULL or _LATE. */
 uint32_t sim_pipeline_again(struct sim_pipeline *p, uint32_t now, struct sim_pipeline_loop *loop);
 /* A FEEDBACK's first pass. False: it is older than what is known. *delta is for the second pass; 0: there is none. */

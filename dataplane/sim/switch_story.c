@@ -7,19 +7,34 @@
 
 #include "buffers.h"
 #include "stream.h"
+#include "switch_admission.h"
 #include "switch_pipeline.h"
 
-enum { WORKERS_MAX = 48, FLIGHT_MAX = 4096, EPISODE_EVENTS = 4000, JOIN = 1, LEAVE = 2, GROUP = 16 };
+enum {
+    WORKERS_MAX = 48,
+    FLIGHT_MAX = 4096,
+    EPISODE_EVENTS = 4000,
+    JOIN = 1,
+    LEAVE = 2,
+    PAIR = 4,
+    DROPPED = 8,
+    GROUP = 16
+};
+
+#define CLIENT_IP 0x0a000101u /* as hack/p4/bed has it */
 
 /* What a worker is. */
 struct truth {
     uint32_t life, received, served, backlog, n;
+    uint64_t queue[FLIGHT_MAX]; /* its backlog, oldest at `head` */
+    uint32_t head;
     uint32_t open; /* of its requests, those that its FEEDBACK has not told the switch to be finished */
     bool leaving;
 };
 
 struct packet {
     uint32_t worker, flags;
+    uint64_t id;                       /* of the request that it is or is about */
     struct sim_pipeline_report report; /* of a FEEDBACK */
 };
 
@@ -54,6 +69,8 @@ struct story {
     struct faults faults;
     uint32_t now;
     uint64_t id, events;
+    bool sheds; /* it has SVEN */
+    struct sim_shed shed;
     bool honest; /* nothing goes wrong, so that what is open is known exactly */
 };
 
@@ -101,9 +118,23 @@ static void event(struct story *s, const char *kind)
     fprintf(s->out, "%s %u ", kind, s->now);
 }
 
-static void forwarded(struct story *s, uint32_t w)
+static void pass_time(struct story *s, uint32_t units)
 {
-    struct packet p = {.worker = w};
+    s->now += units;
+    if (s->sheds) {
+        sim_shed_pass(&s->shed, s->now, units);
+    }
+}
+
+/* Ids come again, and so do pairs: clients reuse them. */
+static struct sim_shed_key key_of(uint64_t id)
+{
+    return (struct sim_shed_key){CLIENT_IP, (uint16_t)(30000u + id % 1000u), (uint16_t)id};
+}
+
+static void forwarded(struct story *s, uint32_t w, uint64_t id)
+{
+    struct packet p = {.worker = w, .id = id};
     s->truth[w].open++;
     fprintf(s->out, "F %u %d %u %u\n", w, s->known[w].credits, s->honest ? s->truth[w].open : 0, s->known[w].granted);
     launch(s, &s->requests, &p);
@@ -118,14 +149,24 @@ static void waits(struct story *s, const struct going *g)
 
 static void arrive(struct story *s)
 {
-    struct going g = {.id = s->id++};
+    struct going g = {.id = s->id > 0 && below(s, 50) == 0 ? s->id - 1u - below(s, 40) % s->id : s->id++};
+    bool refused = s->sheds && sim_shed_refuses(&s->shed, s->now);
     event(s, "Q");
     fprintf(s->out, "%llu ", (unsigned long long)g.id);
+    if (refused) {
+        sim_pipeline_refused(&s->pipeline);
+        fputs("R shed\n", s->out);
+        return;
+    }
     uint32_t w = sim_pipeline_first(&s->pipeline, s->now, &g.loop);
     if (w == SIM_PIPELINE_WAITS) {
         waits(s, &g);
     } else {
-        forwarded(s, w);
+        forwarded(s, w, g.id);
+    }
+    if (s->sheds) {
+        struct sim_shed_key key = key_of(g.id);
+        sim_shed_remember(&s->shed, s->now, &key);
     }
 }
 
@@ -147,32 +188,36 @@ static void go_round(struct story *s)
     } else if (w == SIM_PIPELINE_FULL || w == SIM_PIPELINE_LATE) {
         fprintf(s->out, "R %s\n", w == SIM_PIPELINE_FULL ? "full" : "late");
     } else {
-        forwarded(s, w);
+        forwarded(s, w, g.id);
     }
 }
 
-/* A worker says what it is. */
-static void report(struct story *s, uint32_t w, uint32_t flags)
+/* A worker says what it is; id: of the request that it has finished, where flags say PAIR. */
+static void report(struct story *s, uint32_t w, uint32_t flags, uint64_t id)
 {
     const struct truth *t = &s->truth[w];
     flags |= t->leaving ? LEAVE : 0;
-    struct packet p = {w, flags, {t->n, t->life, t->received, t->served, (flags & LEAVE) != 0}};
+    struct packet p = {w, flags, id, {t->n, t->life, t->received, t->served, (flags & LEAVE) != 0}};
     launch(s, &s->reports, &p);
 }
 
 static void receive(struct story *s)
 {
     struct packet p = land(s, &s->requests);
-    s->truth[p.worker].received++;
-    s->truth[p.worker].backlog++;
+    struct truth *t = &s->truth[p.worker];
+    t->received++;
+    t->queue[(t->head + t->backlog++) % FLIGHT_MAX] = p.id;
 }
 
 static void serve(struct story *s, uint32_t w)
 {
-    if (s->truth[w].backlog > 0) {
-        s->truth[w].backlog--;
-        s->truth[w].served++;
-        report(s, w, 0);
+    struct truth *t = &s->truth[w];
+    if (t->backlog > 0) {
+        uint64_t id = t->queue[t->head];
+        t->head = (t->head + 1) % FLIGHT_MAX;
+        t->backlog--;
+        t->served++;
+        report(s, w, PAIR | (below(s, 30) == 0 ? DROPPED : 0), id);
     }
 }
 
@@ -183,16 +228,26 @@ static void tell(struct story *s, uint32_t w)
             k->sent, k->due, k->past, k->lost);
 }
 
+static void hear_of(struct story *s, const struct packet *p)
+{
+    if (s->sheds && (p->flags & PAIR) != 0) {
+        struct sim_shed_key key = key_of(p->id);
+        sim_shed_recall(&s->shed, s->now, &key, (p->flags & DROPPED) != 0);
+    }
+}
+
 static void hear(struct story *s)
 {
     struct packet p = land(s, &s->reports);
     struct sim_pipeline_report *r = &p.report;
+    fprintf(s->out, "P %llu\n", (unsigned long long)p.id);
     struct going g = {.id = s->id++, .worker = p.worker, .life = r->life};
     uint32_t before = s->known[p.worker].served, life = s->known[p.worker].life;
     event(s, "B");
     fprintf(s->out, "%u %u %u %u %u %u ", p.worker, p.flags, r->n, r->life, r->received, r->served);
     if (!sim_pipeline_report(&s->pipeline, s->now, p.worker, r, &g.delta)) {
         fputs("O\n", s->out);
+        hear_of(s, &p);
         tell(s, p.worker);
         return;
     }
@@ -201,16 +256,18 @@ static void hear(struct story *s)
     }
     if (g.delta == 0) {
         fputs("N\n", s->out);
+        hear_of(s, &p);
         return;
     }
     fprintf(s->out, "P %d\n", g.delta);
     round_again(s, &g);
+    hear_of(s, &p);
 }
 
 static void restart(struct story *s, uint32_t w)
 {
     s->truth[w] = (struct truth){.life = ++s->life, .n = s->honest ? s->config.depth : 1 + below(s, s->config.depth)};
-    report(s, w, JOIN);
+    report(s, w, JOIN, 0);
 }
 
 /* Another n, or LEAVE, or back again. */
@@ -218,12 +275,26 @@ static void change(struct story *s, uint32_t w)
 {
     s->truth[w].n = 1 + below(s, s->config.depth);
     s->truth[w].leaving = below(s, 3) == 0;
-    report(s, w, s->truth[w].leaving ? 0 : JOIN);
+    report(s, w, s->truth[w].leaving ? 0 : JOIN, 0);
+}
+
+static void begin_shedding(struct story *s)
+{
+    if (s->sheds) {
+        uint32_t objective = 5 + below(s, 400);
+        fprintf(s->out, "A %u\n", objective);
+        sim_shed_init(&s->shed, below(s, UINT32_MAX), objective, s->out);
+        sim_shed_pass(&s->shed, s->now, 0);
+    }
 }
 
 static void switch_restarts(struct story *s)
 {
+    if (s->sheds) {
+        sim_shed_tell(&s->shed);
+    }
     fputs("Z\n", s->out);
+    begin_shedding(s);
     sim_pipeline_init(&s->pipeline, &s->config, s->known);
     s->going = 0;
 }
@@ -247,7 +318,7 @@ static void go_wrong(struct story *s)
 static void step(struct story *s)
 {
     uint32_t dice = below(s, 100);
-    s->now += below(s, 4) == 0 ? below(s, 20) : 0;
+    pass_time(s, below(s, 4) == 0 ? below(s, 20) : 0);
     if (dice < 22 && s->going < FLIGHT_MAX / 2) {
         arrive(s);
     } else if (dice < 44 && s->going > 0) {
@@ -259,7 +330,7 @@ static void step(struct story *s)
     } else if (dice < 96 && s->reports.n > 0) {
         hear(s);
     } else if (dice < 98) {
-        report(s, below(s, s->config.workers), 0);
+        report(s, below(s, s->config.workers), 0, 0);
     } else {
         tell(s, below(s, s->config.workers));
     }
@@ -270,7 +341,7 @@ static void step(struct story *s)
 static void drain(struct story *s)
 {
     while (s->requests.n > 0 || s->reports.n > 0 || s->going > 0) {
-        s->now++;
+        pass_time(s, 1);
         while (s->requests.n > 0) {
             receive(s);
         }
@@ -296,13 +367,13 @@ static uint64_t rest(struct story *s)
     s->reports.n = 0; /* what was said before gets lost: a LEAVE with the counters of now would count */
     for (uint32_t w = 0; w < s->config.workers; w++) {
         s->truth[w].leaving = false;
-        report(s, w, JOIN);
+        report(s, w, JOIN, 0);
     }
     for (int i = 0; i < 4; i++) {
         drain(s);
-        s->now += s->config.loss + 1;
+        pass_time(s, s->config.loss + 1);
         for (uint32_t w = 0; w < s->config.workers; w++) {
-            report(s, w, 0);
+            report(s, w, 0, 0);
         }
     }
     drain(s);
@@ -311,6 +382,9 @@ static uint64_t rest(struct story *s)
         fprintf(s->out, "I %u %d %u\n", w, s->known[w].credits, s->truth[w].n);
         missing += s->known[w].credits != (int32_t)s->truth[w].n;
     }
+    if (s->sheds) {
+        sim_shed_tell(&s->shed);
+    }
     return missing;
 }
 
@@ -318,12 +392,13 @@ static uint64_t rest(struct story *s)
 static void draw(struct story *s, uint64_t episode)
 {
     s->honest = episode % 3 == 0;
+    s->sheds = episode % 4 != 3;
     s->config = (struct sim_pipeline_config){.workers = 1 + below(s, WORKERS_MAX),
                                              .depth = 1 + below(s, 4),
                                              .group = GROUP,
                                              .limit = 1 + below(s, 64),
                                              .patience = 100 + below(s, 20000),
-                                             .loss = s->honest ? 1u << 28 : 200 + below(s, 2000)};
+                                             .loss = s->honest ? 1u << 28 : 50 + below(s, 1000)};
     s->faults = (struct faults){.lose = 0.02 * below(s, 4),
                                 .copy = 0.02 * below(s, 4),
                                 .restart = 0.002 * below(s, 3),
@@ -342,6 +417,7 @@ static uint64_t episode(struct story *s, uint64_t number)
     draw(s, number);
     s->going = s->requests.n = s->reports.n = 0;
     fprintf(s->out, "E %u %u %u %u %u %u\n", c->workers, c->depth, c->group, c->limit, c->patience, c->loss);
+    begin_shedding(s);
     sim_pipeline_init(&s->pipeline, c, s->known);
     for (uint32_t w = 0; w < c->workers; w++) {
         restart(s, w);

@@ -9,12 +9,19 @@
 //   L now id VERDICT                              what stands first in the loop passes again
 //   B now w flags n life received served VERDICT  a FEEDBACK arrives
 //   X now w                                       one that is not to be believed: nothing changes
+//   A objective                                   the service has SVEN (switch_admission.h)
+//   R class rate until                            a rate is written, in units of 2^-16
+//   C label die                                   the next request's class and flags, and the die cast for it
+//   P id                                          of the request that the next FEEDBACK names
+//   T note latency                                what the event before made the switch note of its pair
+//   K class arrived refused                       what the software has counted of a class,
+//   M within exceeded unknown dropped             and of all latencies
 //   D w credits life served received granted sent due past lost   what is known of a worker
 //   I w credits n                                 the same after everything came to rest
 //
 // VERDICT is F w credits open n (forwarded; open: of all its requests, 0: not counted here), W round group tried raised
-// admitted (waits), R full|late (refused), C w delta credits (credits changed), N (no change), O (old), P delta (it
-// passes again).
+// admitted (waits), R full|late|shed (refused), C w delta credits (credits changed), N (no change), O (old), P delta
+// (it passes again).
 #ifndef BOBTAIL_SIM_SWITCH_STORY_H
 #define BOBTAIL_SIM_SWITCH_STORY_H
 

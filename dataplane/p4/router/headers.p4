@@ -77,6 +77,16 @@ const reason_t R_OLD = 26;         // FEEDBACK older than what is known (R-109)
 const reason_t R_REPORTED = 27;    // FEEDBACK that was believed
 const reason_t R_CREDITED = 28;    // its second pass
 const reason_t R_NOBODY = 29;      // refused: a service without workers
+const reason_t R_SHED = 30;        // refused: by the rate of its class (R-205)
+
+// What was noted of a request's pair.
+const bit<3> NOTE_NONE = 0;
+const bit<3> NOTE_KNOWN = 1;    // its time is known
+const bit<3> NOTE_LOST = 2;     // and that of another one is not any more (R-209)
+const bit<3> NOTE_AGAIN = 3;    // the same pair before its FEEDBACK: neither's is known
+const bit<3> NOTE_MEASURED = 4; // its FEEDBACK came
+const bit<3> NOTE_UNSEEN = 5;   // the FEEDBACK of a pair that is not known
+const bit<3> NOTE_DROPPED = 6;  // its worker dropped it (R-211)
 
 header ethernet_h {
     bit<48> dst;
@@ -265,6 +275,26 @@ struct meta_t {
     bit<32> progress;
     bit<32> sent;
     reason_t reason;
+    // admission
+    bit<16> label; // class and flags of option 3
+    bit<1> judged;
+    bit<12> class_number;
+    bit<7> measure;
+    bit<16> rate;
+    bit<16> over;
+    bit<32> until;
+    bit<32> time;
+    bit<16> place;
+    bit<32> print;
+    bit<32> start;
+    bit<32> latency;
+    bit<9> bucket;
+    bit<3> noted;
+    bit<1> admitted;
+    bit<1> heard;
+    bit<1> told;
+    bit<1> counted;
+    bit<1> refused;
     // egress
     bit<32> excess;
     bit<32> due;

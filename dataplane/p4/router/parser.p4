@@ -143,12 +143,17 @@
             (2, _): from_router;
             (5, _): from_router;
             (6, _): from_router;
-            (3, 4): judge_flags;
+            (3, 4): class_option;
             (3, _): bad_option_length;
             (4, 10): judge_flags;
             (4, _): bad_option_length;
             default: judge_flags;
         }
+    }
+
+    state class_option {
+        meta.label = hdr.four.rest;
+        transition judge_flags;
     }
 
     state bad_option_length {

@@ -8,6 +8,7 @@
 //   COUNTER(name, size), COUNT(name, at)   packets
 //   INDEX(a, b)                            the bits of a and then those of b
 //   GENERATOR, DRAW(to)                    sixteen random bits
+//   HASHES, HASH16, HASH32                 admission.p4 says
 //
 // A fresh switch is all zeros, and gives nobody anything (W-2): a register holds credits, n less what is outstanding.
 //
@@ -61,9 +62,13 @@
         } \
     }
 
+#include "admission.p4"
+
 control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<32> now, inout port_t out_port,
               inout bit<16> group, inout bit<3> discard) {
     GENERATOR
+    Ask() ask;
+    Watch() watch;
 
     WORDS(turns, SERVICES)
     // Groups take turns to be the first (R-130), workers in a service without credits.
@@ -447,6 +452,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             }
         }
         DRAW(meta.draw)
+        ask.apply(hdr, meta, now);
 
         // Stages 1 and 2: what it is, and what it asks of which row.
         if (hdr.loop.isValid()) {
@@ -519,6 +525,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 refuse(R_NO_ROOM);
             } else {
                 meta.is = IS_REQUEST;
+                meta.over = meta.rate |-| meta.draw;
+                meta.counted = meta.judged;
                 if (meta.choose == CHOOSE_RANDOM) {
                     meta.turn = (bit<32>)(meta.draw & meta.mask);
                 } else {
@@ -526,6 +534,12 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 }
                 if (meta.choose == CHOOSE_CREDIT) {
                     RUN(meta.round, read_round, meta.service);
+                }
+                if (meta.over != 0 && meta.until[31:31] == 0) {
+                    refuse(R_SHED);
+                    meta.refused = 1;
+                } else if (meta.choose == CHOOSE_CREDIT) {
+                    meta.admitted = meta.judged;
                     meta.row = meta.base + meta.turn[10:0];
                     meta.need = (bit<32>)(meta.top |-| meta.round[15:0]);
                     meta.credit = CREDIT_TAKE;
@@ -541,8 +555,11 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                     } else {
                         hdr.loop.group = meta.turn[7:0] + 1;
                     }
-                } else if (!ring.apply().hit) {
-                    refuse(R_NOBODY);
+                } else {
+                    meta.admitted = meta.judged;
+                    if (!ring.apply().hit) {
+                        refuse(R_NOBODY);
+                    }
                 }
             }
         } else if (meta.member == 1) {
@@ -564,6 +581,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 meta.is = IS_REPORT;
                 meta.service = meta.member_service;
                 meta.reason = R_REPORTED;
+                meta.heard = hdr.feedback.flags[0:0]; // it names a pair
                 RUN(meta.newer, later_life, INDEX(meta.row, meta.slot));
                 RUN(meta.life, known_life, INDEX(meta.row, meta.slot));
                 if (meta.newer == 1) {
@@ -597,6 +615,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         }
 
         // Stages 3 to 10.
+        watch.apply(hdr, meta);
         VISIT(0)
         VISIT(1)
         VISIT(2)

@@ -39,6 +39,14 @@
 #define GENERATOR Random<bit<16>>() random_bits;
 #define DRAW(TO) TO = random_bits.get();
 
+#define HASHES \
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) place_asked; \
+    Hash<bit<16>>(HashAlgorithm_t.CRC16) place_told; \
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) print_asked; \
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) print_told;
+#define HASH16(TO, NAME, A, B, C) TO = NAME.get({ A, B, C });
+#define HASH32(TO, NAME, A, B, C) TO = NAME.get({ A, B, C });
+
 #include "router.p4"
 
 // Metadata begins with zeros, as it does in bmv2.

@@ -46,6 +46,10 @@
 #define GENERATOR
 #define DRAW(TO) random(TO, (bit<16>)0, (bit<16>)0xffff);
 
+#define HASHES
+#define HASH16(TO, NAME, A, B, C) hash(TO, HashAlgorithm.crc16, (bit<16>)0, { A, B, C }, (bit<32>)0x10000);
+#define HASH32(TO, NAME, A, B, C) hash(TO, HashAlgorithm.crc32, (bit<32>)0, { A, B, C }, (bit<64>)0x100000000);
+
 #include "router.p4"
 
 parser Packet(packet_in pkt, out headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {

@@ -114,24 +114,39 @@ func Request(id uint16, body []byte) []byte {
 	return append(p, body...)
 }
 
+// Asking puts a class and its flags into a request, as its first option.
+func Asking(request []byte, class, flags uint8) []byte {
+	p := append([]byte{}, request[:8]...)
+	p[1] += 4
+	return append(append(p, 3, 4, class, flags), request[8:]...)
+}
+
 // Feedback is what a worker says of itself.
 type Feedback struct {
 	Flags            uint8
 	N                uint16
 	Incarnation      uint32
 	Received, Served uint64
+
+	Client      uint32 // the pair that it names, where Flags say so
+	Port, ReqID uint16
 }
 
 // The flags of a FEEDBACK.
 const (
-	Join  = 1
-	Leave = 2
+	Join    = 1
+	Leave   = 2
+	Pair    = 4
+	Dropped = 8
 )
 
 // Bytes of a FEEDBACK, with its R2P2 header.
 func (fb Feedback) Bytes() []byte {
 	p := make([]byte, 40)
 	copy(p, []byte{0xcc, 8, 0x20, 0xe0, 0, 0, 0, 1})
+	binary.BigEndian.PutUint16(p[8:], fb.ReqID)
+	binary.BigEndian.PutUint16(p[10:], fb.Port)
+	binary.BigEndian.PutUint32(p[12:], fb.Client)
 	p[16], p[17] = 1, fb.Flags
 	binary.BigEndian.PutUint16(p[18:], fb.N)
 	binary.BigEndian.PutUint32(p[20:], fb.Incarnation)

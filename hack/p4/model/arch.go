@@ -67,6 +67,10 @@ func enumValue(of, member string) (uint64, *Type) {
 		return cloneEgress, bits(8)
 	case "CloneType.I2E", "HashAlgorithm.csum16", "CounterType.packets", "CounterType_t.PACKETS":
 		return 0, bits(8)
+	case "HashAlgorithm.crc16", "HashAlgorithm_t.CRC16":
+		return 16, bits(8)
+	case "HashAlgorithm.crc32", "HashAlgorithm_t.CRC32":
+		return 32, bits(8)
 	}
 	return 0, nil
 }

@@ -24,15 +24,16 @@ type builder struct {
 
 // object is an instance of an extern or of a control.
 type object struct {
-	kind     string
-	typ      *syntax.TypeRef
-	register *Register
-	counter  *Counter
-	stateful *Stateful
-	sum      int // slot of a checksum's sum
-	width    int // of a Random
-	control  *syntax.Control
-	name     string
+	kind      string
+	typ       *syntax.TypeRef
+	register  *Register
+	counter   *Counter
+	stateful  *Stateful
+	sum       int // slot of a checksum's sum
+	width     int // of a Random or Hash
+	algorithm int // of a Hash: bits
+	control   *syntax.Control
+	name      string
 }
 
 func (b *builder) fail(p syntax.Pos, format string, args ...any) {

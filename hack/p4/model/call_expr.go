@@ -30,6 +30,12 @@ func (b *builder) callExpr(x *syntax.Expr) *Expr {
 		b.wantArgs(x.Pos, method, x.Args, 0)
 		w := mask(o.width)
 		return withEffect(x.Pos, o.name, bits(o.width), func(m *Machine) uint64 { return m.random() & w })
+	case "Hash.get":
+		b.wantArgs(x.Pos, method, x.Args, 1)
+		list, digest := b.digest(x.Args[0], o.algorithm)
+		e := withEffect(x.Pos, o.name, bits(o.width), digest)
+		e.effect.Reads = list.Reads
+		return e
 	case "Checksum.get", "Checksum.verify":
 		b.wantArgs(x.Pos, method, x.Args, 0)
 		slot := o.sum
@@ -114,6 +120,8 @@ func (b *builder) function(x *syntax.Expr) *Node {
 		return b.clone(x)
 	case "random":
 		return b.randomCall(x)
+	case "hash":
+		return b.hashCall(x)
 	case "verify_checksum", "update_checksum":
 		return b.checksumCall(x, name)
 	}

@@ -9,7 +9,7 @@ import (
 // What each architecture has.
 var externsOf = map[string]map[string]bool{
 	"v1model": {"register": true, "counter": true},
-	"tna":     {"Register": true, "RegisterAction": true, "Counter": true, "Checksum": true, "Random": true, "Mirror": true},
+	"tna":     {"Register": true, "RegisterAction": true, "Counter": true, "Checksum": true, "Random": true, "Mirror": true, "Hash": true},
 }
 
 const (
@@ -54,6 +54,12 @@ func (b *builder) instance(d *syntax.Instance) *object {
 	case "Random":
 		b.wantArgs(d.Pos, name, d.Args, 0)
 		o.width = b.typeArg(d, 0, 1).Width
+	case "Hash":
+		b.wantArgs(d.Pos, name, d.Args, 1)
+		o.width, o.algorithm = b.typeArg(d, 0, 1).Width, b.hashAlgorithm(d.Args[0])
+		if o.width != o.algorithm {
+			b.fail(d.Pos, "a Hash of %d bits by a function of %d is not in the subset", o.width, o.algorithm)
+		}
 	}
 	return o
 }

@@ -8,7 +8,10 @@ type Machine struct {
 	S     []uint64
 	Trace func(format string, args ...any)
 	Now   uint64 // microseconds in v1model, units of 1,024 ns in TNA
+	Fine  uint64 // nanoseconds more, in TNA
+	Waits uint64 // of a packet between ingress and egress: microseconds in v1model, nanoseconds in TNA
 
+	Dice      []uint64            // what is drawn next, before the seed's own numbers
 	Groups    map[uint64][]uint64 // multicast: ports of a group
 	Sessions  map[uint64]uint64   // mirroring: port of a session
 	clones    [2][]copied
@@ -54,6 +57,11 @@ func NewMachine(p *Program) *Machine {
 func (m *Machine) Seed(s uint64) { m.seed = s*2 + 1 }
 
 func (m *Machine) random() uint64 { // splitmix64
+	if len(m.Dice) > 0 {
+		v := m.Dice[0]
+		m.Dice = m.Dice[1:]
+		return v
+	}
 	m.seed += 0x9e3779b97f4a7c15
 	z := m.seed
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -81,7 +81,7 @@ type v1Pass struct {
 	*gress
 	verify, ingress, egress, compute, deparse func(m *Machine)
 
-	inPort, spec, port, kind, stamp, length, group, errors, wrong int // slots of the standard metadata
+	inPort, spec, port, kind, stamp, leaves, length, group, errors, wrong int // slots of the standard metadata
 }
 
 // v1model is V1Switch: parser, verify, ingress, egress, compute, deparser share headers and metadata.
@@ -99,7 +99,7 @@ func (b *builder) v1model(main *syntax.Instance) {
 		b.fail(main.Pos, "no block has standard_metadata_t")
 	}
 	for name, slot := range map[string]*int{"ingress_port": &p.inPort, "egress_spec": &p.spec, "egress_port": &p.port,
-		"instance_type": &p.kind, "ingress_global_timestamp": &p.stamp, "packet_length": &p.length, "mcast_grp": &p.group,
+		"instance_type": &p.kind, "ingress_global_timestamp": &p.stamp, "egress_global_timestamp": &p.leaves, "packet_length": &p.length, "mcast_grp": &p.group,
 		"parser_error": &p.errors, "checksum_error": &p.wrong} {
 		*slot = p.need("standard_metadata_t", name)
 	}
@@ -117,7 +117,7 @@ func (p *v1Pass) arrive(m *Machine, data []byte, port, kind uint64) []byte {
 
 // leave is egress to one port.
 func (p *v1Pass) leave(m *Machine, to uint64, rest []byte) []Frame {
-	m.S[p.port], m.S[p.spec] = to, 0
+	m.S[p.port], m.S[p.spec], m.S[p.leaves] = to, 0, (m.Now+m.Waits)&mask(48)
 	m.out, m.recirculate = nil, false
 	p.egress(m)
 	if m.S[p.spec] == dropPort {
@@ -181,6 +181,7 @@ type tnaPass struct {
 	control, deparse func(m *Machine)
 	intrinsic        *Type
 	dropCtl, errors  int
+	stamp            int      // global_tstamp
 	unset            []*Place // metadata that begins with anything
 }
 
@@ -207,6 +208,7 @@ func (b *builder) tnaPass(args []*syntax.Expr, dir string) (*tnaPass, []*Node) {
 	p.intrinsic = b.types[dir+"_intrinsic_metadata_t"]
 	p.dropCtl = g.need(dir+"_intrinsic_metadata_for_deparser_t", "drop_ctl")
 	p.errors = g.need(dir+"_intrinsic_metadata_from_parser_t", "parser_err")
+	p.stamp = g.need(dir+"_intrinsic_metadata_from_parser_t", "global_tstamp")
 	if !b.zeroed {
 		p.unset = g.metadata()
 	}
@@ -265,7 +267,7 @@ func (p *Program) tnaBegin(m *Machine, t *Type, f Frame) {
 		case "ingress_port", "egress_port":
 			putBits(head, field.At, field.Type.Width, f.Port)
 		case "ingress_mac_tstamp":
-			putBits(head, field.At, field.Type.Width, m.Now<<10&mask(48))
+			putBits(head, field.At, field.Type.Width, (m.Now<<10+m.Fine)&mask(48))
 			head = append(head, make([]byte, phaseZero)...)
 		case "pkt_length":
 			putBits(head, field.At, field.Type.Width, uint64(len(f.Data)))
@@ -289,6 +291,9 @@ func (m *Machine) tnaLeave(p *tnaPass, to uint64, data []byte) []Frame {
 
 func (m *Machine) tnaEgress(p *tnaPass, to uint64, data []byte) []Frame {
 	m.Prog.tnaBegin(m, p.intrinsic, Frame{Port: to, Data: data})
+	if p.stamp >= 0 {
+		m.S[p.stamp] = (m.Now<<10 + m.Fine + m.Waits) & mask(48)
+	}
 	if !m.tnaRun(p) {
 		return nil
 	}

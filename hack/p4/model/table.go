@@ -4,6 +4,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 )
 
 // Match is one field of an entry: a value, and the bits of it that count.
@@ -83,6 +84,12 @@ func (m *Machine) Insert(name string, e Entry) error {
 		}
 	}
 	if !allExact(t) {
+		for i, o := range s.others {
+			if o.Priority == e.Priority && slices.Equal(o.Match, e.Match) {
+				s.others[i] = &e
+				return nil
+			}
+		}
 		if s.n == t.Size {
 			return fmt.Errorf("table %s is full: %d entries", name, t.Size)
 		}

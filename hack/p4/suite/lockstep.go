@@ -32,6 +32,7 @@ type player struct {
 	text    string
 	n       []int64 // the numbers of the line
 	fields  []string
+	shed    shedding
 }
 
 // Play reads lines and compares; most: findings after which it ends.
@@ -51,6 +52,7 @@ func Play(lines io.Reader, p *model.Program, most uint64) (*Lockstep, error) {
 func (p *player) odd() {
 	if p.sw != nil {
 		p.result.Odd += p.sw.Doubles + p.sw.Invalids + p.sw.OutOfRange
+		p.unasked()
 	}
 }
 
@@ -65,7 +67,8 @@ func (p *player) remember(format string, args ...any) {
 	}
 }
 
-var lineFields = map[string]int{"E": 7, "Z": 1, "Q": 5, "L": 5, "B": 9, "X": 3, "D": 11, "I": 4}
+var lineFields = map[string]int{"E": 7, "Z": 1, "Q": 5, "L": 5, "B": 9, "X": 3, "D": 11, "I": 4,
+	"A": 2, "R": 4, "C": 3, "P": 2, "T": 3, "K": 4, "M": 5}
 
 // read takes a line apart: the kind, numbers, and perhaps a letter in between.
 func (p *player) read(text string) error {
@@ -102,6 +105,8 @@ func (p *player) play(text string) error {
 	case "I":
 		p.rest()
 		return nil
+	case "A", "R", "C", "P", "T", "K", "M":
+		return p.admission()
 	}
 	p.event()
 	return nil
@@ -113,7 +118,7 @@ func (p *player) event() {
 	p.result.Events++
 	switch p.fields[0] {
 	case "Q":
-		p.request(p.service.FromClient(uint16(30000+p.n[2]%1000), bed.Request(uint16(p.n[2]), []byte(p.text))))
+		p.request(p.arriving())
 	case "L":
 		p.goRound()
 	case "B":
@@ -138,7 +143,7 @@ func (p *player) fresh() error {
 	if err != nil {
 		return err
 	}
-	p.sw, p.loop = sw, nil
+	p.sw, p.loop, p.shed = sw, nil, shedding{}
 	return sw.Add(p.service)
 }
 
@@ -170,6 +175,12 @@ func (p *player) request(f model.Frame) {
 	case v == "R":
 		if len(out) != 1 || waits != 0 || out[0].Port != bed.ClientPort || !bed.Sound(out[0].Data) || string(bed.Payload(out[0].Data)[8:]) != "DROP" {
 			p.differs("want DROP, got %d frames and %d in the loop", len(out), waits)
+		}
+		if p.fields[4] == "shed" {
+			p.shed.refused++
+		}
+		if got := p.sw.Outcome(p.service.Index, RShed); got != p.shed.refused {
+			p.differs("%d were refused by the rate of their class, want %d", got, p.shed.refused)
 		}
 	default:
 		p.differs("unknown verdict")
@@ -227,6 +238,7 @@ func (p *player) goRound() {
 
 func (p *player) feedback() {
 	fb := bed.Feedback{Flags: uint8(p.n[3]), N: uint16(p.n[4]), Incarnation: uint32(p.n[5]), Received: uint64(p.n[6]), Served: uint64(p.n[7])}
+	p.name(&fb)
 	out, waits := p.pass(p.service.FromWorker(int(p.n[2]), fb.Bytes()))
 	switch v := p.fields[8]; {
 	case len(out) != 0:

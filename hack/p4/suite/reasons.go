@@ -35,5 +35,6 @@ const (
 	RReported     = 27
 	RCredited     = 28
 	RNobody       = 29
+	RShed         = 30
 	reasons       = 32
 )

@@ -156,8 +156,8 @@ func (r *runner) architectures() error {
 }
 
 // lines of the simulator's switch.
-func (r *runner) lines(events uint64) ([]byte, error) {
-	cmd := exec.Command(r.Simulator, "switch", fmt.Sprintf("--events=%d", events), fmt.Sprintf("--seed=%d", r.Seed))
+func (r *runner) lines(events, seed uint64) ([]byte, error) {
+	cmd := exec.Command(r.Simulator, "switch", fmt.Sprintf("--events=%d", events), fmt.Sprintf("--seed=%d", seed))
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	lines, err := cmd.Output()
@@ -169,7 +169,7 @@ func (r *runner) lines(events uint64) ([]byte, error) {
 
 // lockstep plays the simulator's lines with both architectures. The figure counts the events of one.
 func (r *runner) lockstep() error {
-	lines, err := r.lines(r.Events)
+	lines, err := r.lines(r.Events, r.Seed)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (r *runner) mutations() error {
 	if err != nil {
 		return err
 	}
-	lines, err := r.lines(mutationEvents)
+	lines, err := r.lines(mutationEvents, r.Seed+1)
 	if err != nil {
 		return err
 	}

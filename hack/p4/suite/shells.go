@@ -53,6 +53,12 @@ func Shells(a, b *model.Program, seed, frames uint64) (differences uint64, first
 			first = append(first, fmt.Sprintf("seed %d: reason %d was counted %d and %d times", seed, reason, m, n))
 		}
 	}
+	for k := bed.NoteKnown; k <= bed.NoteDropped; k++ {
+		if m, n := one.Noted(measured, k), two.Noted(measured, k); m != n {
+			differences++
+			first = append(first, fmt.Sprintf("seed %d: note %d was made %d and %d times", seed, k, m, n))
+		}
+	}
 	if odd := one.Doubles + one.Invalids + one.OutOfRange + two.Doubles + two.Invalids + two.OutOfRange; odd > 0 {
 		differences += odd
 		first = append(first, fmt.Sprintf("seed %d: %d accesses that should not be: %s%s", seed, odd, one.LastOdd, two.LastOdd))
@@ -71,6 +77,14 @@ func twins(a, b *model.Program) (one, two *bed.Switch, service bed.Service, err 
 	for _, s := range []*bed.Switch{one, two} {
 		if err = s.Add(service); err != nil {
 			return
+		}
+		if err = s.Measure(service, measured, 40); err != nil {
+			return
+		}
+		for _, class := range bed.Classes {
+			if err = s.Rate(service, measured, class, uint64(6000*class), 1<<20); err != nil {
+				return
+			}
 		}
 		for _, port := range []uint64{2, bed.ClientPort, bed.WorkerPort} {
 			s.Groups[4+port] = []uint64{1, 2, 9}
@@ -110,13 +124,19 @@ type generator struct {
 	rng     *rand.Rand
 	service bed.Service
 	served  []uint64
-	sent    []int // workers that got a request
+	sent    []sent // requests that were sent to workers
+}
+
+type sent struct {
+	worker int
+	of     bed.Ends
+	id     uint16
 }
 
 func (g *generator) note(out []model.Frame) {
 	for _, f := range out {
 		if w := g.service.WorkerOf(f); w >= 0 && !f.Loop {
-			g.sent = append(g.sent, w)
+			g.sent = append(g.sent, sent{w, bed.EndsOf(f.Data), binary.BigEndian.Uint16(bed.Payload(f.Data)[4:])})
 		}
 	}
 }
@@ -178,7 +198,7 @@ func (g *generator) request() model.Frame {
 	p := bed.Request(uint16(g.rng.Uint32()), body)
 	if g.rng.IntN(6) == 0 { // a class, or some other option
 		kind := []byte{0, 1, 2, 3, 3, 3, 4, 5, 6, 66, 200}[g.rng.IntN(11)]
-		p = append([]byte{0xcc, 12, p[2], p[3], p[4], p[5], p[6], p[7], kind, 4, 1, 0}, body...)
+		p = append([]byte{0xcc, 12, p[2], p[3], p[4], p[5], p[6], p[7], kind, 4, byte(g.rng.IntN(10)), byte(g.rng.IntN(4))}, body...)
 	}
 	if g.rng.IntN(8) == 0 {
 		p[2] = byte(g.rng.IntN(4))
@@ -192,14 +212,18 @@ func (g *generator) request() model.Frame {
 
 func (g *generator) feedback() model.Frame {
 	w := g.rng.IntN(g.service.Workers)
+	var of sent
+	flags := uint8(0)
 	if len(g.sent) > 0 && g.rng.IntN(3) > 0 {
-		w = g.sent[0]
+		of, flags = g.sent[0], bed.Pair
+		w = of.worker
 		g.sent = g.sent[1:]
 		g.served[w]++
 	}
-	fb := bed.Feedback{N: 3, Incarnation: 1 + uint32(g.rng.IntN(300)/299), Received: g.served[w], Served: g.served[w]}
+	fb := bed.Feedback{Flags: flags, N: 3, Incarnation: 1 + uint32(g.rng.IntN(300)/299), Received: g.served[w], Served: g.served[w],
+		Client: of.of.Src, Port: of.of.SrcPort, ReqID: of.id}
 	if g.rng.IntN(20) == 0 {
-		fb.N, fb.Flags = uint16(g.rng.IntN(70)), byte(g.rng.IntN(4))
+		fb.N, fb.Flags = uint16(g.rng.IntN(70)), fb.Flags|byte(g.rng.IntN(16))
 	}
 	return g.service.FromWorker(w, fb.Bytes())
 }

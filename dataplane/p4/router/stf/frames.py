@@ -150,6 +150,17 @@ def files():
         packet(CLIENT_PORT, arp(2, CLIENT, ROUTER, MACS[ROUTER])), expect(8, arp(2, CLIENT, ROUTER, MACS[ROUTER])),
         packet(CLIENT_PORT, arp(1, CLIENT, ROUTER, b"")[:40]), expect(9, arp(1, CLIENT, ROUTER, b"")[:40]),
     ]
+    yield "admission", service(0, 1) + JOIN + [
+        "# R-205, R-214: class 5 is refused (but for one of 65,536), and only when its client does not ask not to be; the rate of class 6 counts",
+        "# no more (R-223), and nobody has given one to requests without a class.",
+        *[f"add Ingress.route.ask.admit hdr.ipv4.dst:0x{ROUTER:08x} hdr.udp.dst:8000 meta.label:{label}"
+          f" Ingress.route.ask.rate(number:{number}, measure:1, rate_16:65535, until:{until})"
+          for label, number, until in (("0x05*0", 13, "0x7fffffff"), ("0x06*0", 14, "0xc0000000"))],
+        *[line for label in ((5, 1), (6, 0)) for line in (packet(CLIENT_PORT, to_router(request(options=bytes([3, 4, *label])))),
+                                                         expect(WORKER_PORT, forwarded(request(options=bytes([3, 4, *label]))), more=True))],
+        packet(CLIENT_PORT, to_router(request(options=bytes([3, 4, 5, 0])))), expect(CLIENT_PORT, drop(), more=True),
+        packet(CLIENT_PORT, to_router(ask)), expect(WORKER_PORT, forwarded(ask), more=True),
+    ]
     other = frame(CLIENT, WORKER, 53, 5353, ask)
     yield "transit", service(0, 1) + [
         "# Others' traffic passes as it is, whatever is in it: here what looks like a request, and a wrong checksum.",
