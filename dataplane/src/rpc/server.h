@@ -66,9 +66,14 @@ struct bt_server_took {
     uint64_t began_ns, ended_ns; // ended 0: nobody said so (F-10)
 };
 
+struct bt_server_came {
+    bool asked;  // its client wants to be told (option 8)
+    bool routed; // a router sent it here
+};
+
 struct bt_server_flow {
-    // A request is here; asked: its client wants to be told (option 8). The number of the client.
-    uint32_t (*arrived)(void *arg, const struct bt_addr *client, bool asked, uint64_t now_ns);
+    // A request is here. The number of its client.
+    uint32_t (*arrived)(void *arg, const struct bt_addr *client, struct bt_server_came came, uint64_t now_ns);
     // It is being answered. took NULL: it was not executed.
     void (*left)(void *arg, uint32_t number, const struct bt_server_took *took);
     // The 16 bits for a packet to that client; BT_FLOW_NONE: for one that nobody knows. 0: flow control is off.

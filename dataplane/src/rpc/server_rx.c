@@ -88,7 +88,8 @@ static bool admitted(struct bt_server *s, struct bt_arrival *a)
         return false;
     }
     if (f->arrived) {
-        a->flow = f->arrived(f->arg, &a->client, (a->h.opt.present & BT_HAS_FLOW) != 0, s->now);
+        struct bt_server_came came = {(a->h.opt.present & BT_HAS_FLOW) != 0, a->router != BT_NO_ROUTER};
+        a->flow = f->arrived(f->arg, &a->client, came, s->now);
         if (a->flow & BT_FLOW_REFUSED) {
             bt_server_refuse(s, a, BT_SERVER_DROP_FLOW);
             return false;

@@ -112,18 +112,19 @@ static uint32_t number_of(struct bt_flow *f, const struct bt_addr *addr)
     return at;
 }
 
-static uint32_t arrived(void *arg, const struct bt_addr *addr, bool asked, uint64_t now)
+static uint32_t arrived(void *arg, const struct bt_addr *addr, struct bt_server_came came, uint64_t now)
 {
     struct bt_flow *f = arg;
     if (!f->on) {
         return BT_FLOW_NONE;
     }
-    uint32_t at = asked ? number_of(f, addr) : OTHERS;
+    uint32_t at = came.asked ? number_of(f, addr) : OTHERS;
     if (at < FIRST) {
         f->crowded += at == CROWD;
         bt_fc_passed(&f->lane, &f->client[at].conn, now);
         return at;
     }
+    f->client[at].conn.elsewhere = came.routed;
     return bt_fc_arrived(&f->lane, &f->client[at].conn, now) ? at : at | BT_FLOW_REFUSED;
 }
 

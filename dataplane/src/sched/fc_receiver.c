@@ -199,7 +199,7 @@ bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
     }
     fill(r, c, now, waking);
     if (c->level - 1 < -DEBT) {
-        if (now > r->throttled_at + GRACE_NS) {
+        if (!c->elsewhere && now > r->throttled_at + GRACE_NS) {
             r->counts.refused++;
             return false;
         }

@@ -20,6 +20,7 @@ struct bt_fc_conn {
     double level;     // tokens it may still use; below 0: used before they were due
     uint64_t filled_at;
     uint64_t epoch; // until when it counts as active, in epochs + 1; 0: never was
+    bool elsewhere; // a router chose this lane: its token may have been another one's, and it is never refused
 };
 
 // What went wrong or was held back, since the beginning.

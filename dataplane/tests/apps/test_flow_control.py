@@ -9,9 +9,9 @@ import unittest
 
 import bed
 
-FLOW = {"waitMicroseconds": 30000, "percentilePer100000": 99000, "model": "Refined"}
+FLOW = {"waitMicroseconds": 15000, "percentilePer100000": 99000, "model": "Refined"}
 WORKERS = 4
-SERVICE_MS = 4
+SERVICE_MS = 2
 CAPACITY = WORKERS * 1000 // SERVICE_MS
 LEARNT = 1000  # services of a worker, before anything is throttled (F-12)
 
@@ -39,7 +39,7 @@ class FlowControl(bed.Bed):
         for _ in range(2):
             for kind in dropped:
                 tries = ["--flow-control"] if kind == "tried" else []
-                r = self.load([2], 1.5 * CAPACITY, 3, "--connections=32", "--warmup=500ms", *tries)
+                r = self.load([2], 1.5 * CAPACITY, 3, "--connections=4", "--warmup=500ms", *tries)
                 self.assertEqual((r["lost"], r["timeouts"], r["errors"]), (0, 0, 0), r)
                 dropped[kind] += r["dropped"] / r["offered"]
                 print(kind, {k: r[k] for k in ("offered", "sent", "completed", "dropped", "heldBack")},

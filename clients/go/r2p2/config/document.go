@@ -38,6 +38,7 @@ const (
 	MaxAdmissionPercentile  = 99990
 	MaxClass                = 7
 	MaxProbePerMillion      = 1000000
+	MaxWaitMicroseconds     = 10000000
 )
 
 // Document is the whole configuration of one RpcService.

@@ -128,10 +128,10 @@ type State struct {
 	Device        *DeviceState   `json:"device,omitempty"`  // absent on Linux sockets
 	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
 	Queue         *QueueState    `json:"queue,omitempty"`
-	Hedging       *HedgingState  `json:"hedging,omitempty"`  // router only
-	FastPath      *FastPathState `json:"fastPath,omitempty"` // router only, absent when nobody asked for it
-	Backlog       *int           `json:"backlog,omitempty"`  // server only: requests accepted and not finished
-	Workers       []ServedWorker `json:"workers,omitempty"`  // server only
+	Hedging       *HedgingState  `json:"hedging,omitempty"`     // router only
+	FastPath      *FastPathState `json:"fastPath,omitempty"`    // router only, absent when nobody asked for it
+	Backlog       *int           `json:"backlog,omitempty"`     // server only: requests accepted and not finished
+	Workers       []ServedWorker `json:"workers,omitempty"`     // server only
 	FlowControl   *FlowState     `json:"flowControl,omitempty"` // server only, absent without it
 }
 

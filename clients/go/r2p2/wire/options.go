@@ -55,9 +55,9 @@ type Options struct {
 	Forwarded  netip.AddrPort
 	Trace      uint64
 	RouterID   uint32
-	Copy       uint32 // which of its router's copies a REQUEST is, or a CANCEL names; never 0
-	Session    uint64 // who asks for a replicated write,
-	Sequence   uint64 // and which of its writes it is
+	Copy       uint32     // which of its router's copies a REQUEST is, or a CANCEL names; never 0
+	Session    uint64     // who asks for a replicated write,
+	Sequence   uint64     // and which of its writes it is
 	Flow       FlowSignal // of a REQUEST, FlowAsk; of REPLY and DROP, what the client is told
 	Class      uint8
 	ClassFlags uint8
