@@ -82,6 +82,10 @@ static void check_options(const cJSON *d, const struct bt_options *o)
     if (o->present & BT_HAS_COPY) {
         assert_int_equal(o->copy, vector_uint(d, "copy"));
     }
+    assert_int_equal(cJSON_HasObjectItem(d, "flow"), !!(o->present & BT_HAS_FLOW));
+    if (o->present & BT_HAS_FLOW) {
+        assert_int_equal(o->flow, vector_uint(d, "flow"));
+    }
 }
 
 static void check_decoded(const cJSON *v, const struct bt_r2p2_hdr *h)
@@ -160,6 +164,7 @@ static void r38_feedback_decodes_as_the_vectors_say(void **state)
         assert_int_equal(fb.n, vector_uint(d, "n"));
         assert_int_equal(fb.incarnation, vector_uint(d, "incarnation"));
         assert_int_equal(fb.received, vector_u64(d, "received"));
+        assert_int_equal(fb.signal, cJSON_HasObjectItem(d, "signal") ? vector_uint(d, "signal") : 0);
         assert_int_equal(fb.served, vector_u64(d, "served"));
         if (fb.version > 2) {
             continue;

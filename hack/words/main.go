@@ -48,6 +48,7 @@ func main() {
 		{"AdmissionModes", "of service.admission.mode", words(v1alpha1.EnforcementModes, v1alpha1.EnforcementObserve)},
 		{"Controllers", "of service.admission.controller", words(v1alpha1.AdmissionControllers)},
 		{"HedgingModes", "of service.hedging.mode", words(v1alpha1.HedgingModes, v1alpha1.HedgingOff, v1alpha1.HedgingAuto)},
+		{"FlowControlModels", "of service.flowControl.model", words(v1alpha1.FlowControlModels)},
 		{"Cancellations", "of service.hedging.cancellation", words(v1alpha1.HedgingCancellations, v1alpha1.CancellationNone)},
 	}
 	out := os.Stdout

@@ -218,15 +218,24 @@ func failed(err error) *Future {
 
 // Go sends a request and returns at once.
 func (c *Client) Go(ctx context.Context, r *Request) *Future {
+	f, err := c.begin(ctx, r, false)
+	if err != nil {
+		return failed(err)
+	}
+	return f
+}
+
+// begin sends a request, under flow control or not.
+func (c *Client) begin(ctx context.Context, r *Request, try bool) (*Future, error) {
 	switch {
 	case c.closed.Load():
-		return failed(ErrClosed)
+		return nil, ErrClosed
 	case ctx.Err() != nil:
-		return failed(ctx.Err())
+		return nil, ctx.Err()
 	case len(r.Payload) > c.cfg.MaxMessage:
-		return failed(ErrTooLarge)
+		return nil, ErrTooLarge
 	case r.Policy > wire.ReplicatedRead:
-		return failed(errors.New("r2p2: Policy must be 0..3"))
+		return nil, errors.New("r2p2: Policy must be 0..3")
 	}
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -236,16 +245,23 @@ func (c *Client) Go(ctx context.Context, r *Request) *Future {
 		timeout = min(timeout, time.Until(end))
 	}
 	first := int(c.turn.Add(1))
+	var again *AgainError // the shortest of all sockets
 	for i := range c.ports {
-		if f, err := c.ports[(first+i)%len(c.ports)].start(ctx, r, timeout); !errors.Is(err, ErrNoID) {
-			if err != nil {
-				return failed(err)
+		f, err := c.ports[(first+i)%len(c.ports)].start(ctx, r, timeout, try)
+		var held *AgainError
+		if errors.As(err, &held) {
+			if again == nil || held.After < again.After {
+				again = held
 			}
-			return f
+		} else if !errors.Is(err, ErrNoID) {
+			return f, err
 		}
 	}
+	if again != nil {
+		return nil, again
+	}
 	c.stats.noID.Add(1)
-	return failed(ErrNoID)
+	return nil, ErrNoID
 }
 
 // Routers returns the addresses requests may go to now.
@@ -259,7 +275,7 @@ func (c *Client) MTU() int { return c.cfg.MTU }
 type clientStats struct {
 	started, succeeded, timedOut, dropped, incomplete, cancelled atomic.Uint64
 	noID, late, foreign, duplicate, sackSent, sackReceived       atomic.Uint64
-	resent, packets, moved, unreachable                          atomic.Uint64
+	resent, packets, moved, unreachable, held                    atomic.Uint64
 	unsent                                                       unsent
 	malformed                                                    cases
 }
@@ -276,6 +292,7 @@ func (c *Client) Counters() []Counter {
 		{"client_requests_ended_total", "result", "reply_incomplete", s.incomplete.Load()},
 		{"client_requests_ended_total", "result", "cancelled", s.cancelled.Load()},
 		{"client_refused_total", "reason", "no_request_id", s.noID.Load()},
+		{"client_refused_total", "reason", "flow_control", s.held.Load()},
 		{"client_late_total", "kind", "late_reply", s.late.Load()},
 		{"client_late_total", "kind", "foreign_reply", s.foreign.Load()},
 		{"client_duplicate_packets_total", "", "", s.duplicate.Load()},

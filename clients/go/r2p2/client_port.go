@@ -24,6 +24,7 @@ type clientPort struct {
 	router   netip.AddrPort
 	timeouts int // in a row, of requests sent to router
 	closed   bool
+	flows    map[netip.AddrPort]*flowTarget // of requests under flow control
 }
 
 // clientPair is one request on its way. All fields are guarded by the port's mu.
@@ -44,6 +45,8 @@ type clientPair struct {
 	timer   *time.Timer
 	rto     *time.Timer
 	unwatch func() bool    // stops watching the context
+	flow    *flowTarget    // nil: not under flow control
+	sender  *flowSender    // that the request is charged to, until it ends
 }
 
 func newClientPort(c *Client, router netip.AddrPort) (*clientPort, error) {
@@ -65,7 +68,7 @@ func newClientPort(c *Client, router netip.AddrPort) (*clientPort, error) {
 }
 
 // start registers and sends a request.
-func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duration) (*Future, error) {
+func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duration, try bool) (*Future, error) {
 	router, ok := p.client.targets.stay(p.current())
 	if !ok && !r.To.IsValid() {
 		return nil, ErrNoTarget
@@ -75,7 +78,7 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 		to = r.To
 	}
 	pair := &clientPair{request: r, router: to, future: &Future{done: make(chan struct{})}}
-	pair.split = p.cut(r)
+	pair.split = p.cut(r, try)
 	if pair.split.Count == 0 {
 		return nil, ErrTooLarge
 	}
@@ -88,8 +91,17 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 	if !r.To.IsValid() && router != p.router {
 		p.move(router)
 	}
+	if try {
+		var wait time.Duration
+		pair.flow = p.flow(to)
+		if pair.sender, wait = pair.flow.take(time.Now()); pair.sender == nil {
+			p.mu.Unlock()
+			return nil, &AgainError{wait}
+		}
+	}
 	id, ok := p.ids.take(time.Now())
 	if !ok {
+		pair.endFlow()
 		p.mu.Unlock()
 		return nil, ErrNoID
 	}
@@ -120,7 +132,7 @@ func (p *clientPort) move(to netip.AddrPort) {
 }
 
 // options of the first packet of a request.
-func (r *Request) options() (o wire.Options) {
+func (r *Request) options(try bool) (o wire.Options) {
 	if r.WithClass {
 		o.Present |= wire.HasClass
 		o.Class, o.ClassFlags = r.Class, r.ClassFlags
@@ -133,15 +145,19 @@ func (r *Request) options() (o wire.Options) {
 		o.Present |= wire.HasSession
 		o.Session, o.Sequence = r.Session, r.Sequence
 	}
+	if try {
+		o.Present |= wire.HasFlow
+		o.Flow = wire.FlowAsk
+	}
 	return o
 }
 
 // cut splits a request, leaving room for what a router adds to REQ0.
-func (p *clientPort) cut(r *Request) wire.Split {
+func (p *clientPort) cut(r *Request, try bool) wire.Split {
 	room := wire.DatagramMax(p.client.cfg.MTU, p.sock.v4) - wire.HeaderSize
 	single := room
 	if !p.client.cfg.NoExtensions {
-		o := r.options()
+		o := r.options(try)
 		h := wire.Header{Options: o}
 		b, _ := h.Append(nil)
 		single = room - wire.OptionReserve - (len(b) - wire.HeaderSize)
@@ -158,7 +174,7 @@ func (p *clientPort) packet(pair *clientPair, i int) []byte {
 	if i == 0 {
 		h.Count = uint16(pair.split.Count)
 		if h.Ext {
-			h.Options = pair.request.options()
+			h.Options = pair.request.options(pair.flow != nil)
 		}
 	}
 	piece := pair.split.Piece(pair.request.Payload, i)
@@ -184,6 +200,7 @@ func (p *clientPort) finish(pair *clientPair, reply *ReplyMsg, err error) bool {
 		return false
 	}
 	delete(p.pairs, pair.id)
+	pair.endFlow()
 	p.ids.release(pair.id, time.Now())
 	pair.timer.Stop()
 	pair.unwatch()

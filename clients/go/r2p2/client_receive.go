@@ -25,7 +25,7 @@ func (p *clientPort) receive(packet []byte, from netip.AddrPort) {
 		case wire.ReqRdy:
 			m = p.onReady(&h, from)
 		case wire.Drop:
-			m = p.onDrop(&h)
+			m = p.onDrop(&h, from)
 		default:
 			m = p.onSack(&h, from)
 		}
@@ -81,6 +81,7 @@ func (p *clientPort) succeed(pair *clientPair) {
 	if pair.meta.Present&wire.HasTrace != 0 {
 		reply.Trace = pair.meta.Trace
 	}
+	p.heardFlow(pair, pair.from, &pair.meta, true)
 	if p.finish(pair, reply, nil) {
 		p.client.stats.succeeded.Add(1)
 		p.alive(pair)
@@ -174,13 +175,14 @@ func (p *clientPort) train(pair *clientPair, indices []int) {
 	}
 }
 
-func (p *clientPort) onDrop(h *wire.Header) wire.Case {
+func (p *clientPort) onDrop(h *wire.Header, from netip.AddrPort) wire.Case {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pair := p.pairs[h.ReqID]
 	if pair == nil || pair.reply != nil {
 		return wire.M19
 	}
+	p.heardFlow(pair, from, &h.Options, false)
 	if p.finish(pair, nil, dropped(h.Payload)) {
 		p.client.stats.dropped.Add(1)
 		p.alive(pair)

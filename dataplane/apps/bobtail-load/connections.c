@@ -221,7 +221,13 @@ void load_send_one(struct load_app *app, uint64_t due_ns, uint64_t now_ns)
                             .policy = (uint8_t)app->opt.policy,
                             .with_class = app->opt.priority != 0,
                             .class_id = (uint8_t)app->opt.priority};
-    int id = bt_client_send(c->client, now_ns, &rq, &app->txq);
+    uint64_t retry_ns;
+    int id = app->opt.flow_control ? bt_client_try_send(c->client, now_ns, &rq, &app->txq, &retry_ns)
+                                   : bt_client_send(c->client, now_ns, &rq, &app->txq);
+    if (id == BT_RPC_AGAIN) { // what cannot be in time is given up (F-41)
+        app->tally.held += measured;
+        return;
+    }
     if (id < 0) {
         count_refused(app, measured, id);
         return;
@@ -305,6 +311,7 @@ static bool make_clients(struct load_app *app)
                                 .max_message = app->opt.max_message,
                                 .extensions = !app->opt.legacy,
                                 .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
+                                .flow_targets = app->opt.flow_control ? 4 : 0,
                                 .pool = app->pool,
                                 .ops = {.success = on_success, .timeout = on_timeout, .error = on_error}};
     size_t bytes = (bt_client_bytes(&cfg) + 63) & ~(size_t)63;

@@ -34,7 +34,7 @@ struct load_options {
     uint32_t mtu;      // 0: auto
     struct bt_network_options network;
     int arrivals, output, policy, log;
-    bool verify, legacy;
+    bool verify, legacy, flow_control;
     uint64_t seed;
 };
 
@@ -73,6 +73,7 @@ bool load_resolver_take(struct load_resolver *r, unsigned *version, struct load_
 struct load_tally {
     uint64_t offered, sent, completed, dropped, timeouts, errors;
     uint64_t degraded; // of the completed, those marked on their way
+    uint64_t held;     // of the offered, those that flow control kept from being sent (F-40)
 };
 
 struct load_router_tally {

@@ -18,7 +18,7 @@ static const char epilogue[] =
     "lost = offered - completed - dropped. Percentiles count unanswered requests as infinite.\n"
     "Exit status: 0 finished, 1 failed or nothing was ever answered, 2 bad command line.";
 
-#define OPTION_COUNT 50
+#define OPTION_COUNT 51
 
 static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_COUNT])
 {
@@ -48,6 +48,8 @@ static size_t make_table(struct load_options *o, struct bt_cli_option t[OPTION_C
         {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
         {"verify", BT_CLI_FLAG, &o->verify, 0, 0, NULL, "replies must equal their requests (echo servers)"},
         {"legacy", BT_CLI_FLAG, &o->legacy, 0, 0, NULL, "send no header extensions"},
+        {"flow-control", BT_CLI_FLAG, &o->flow_control, 0, 0, NULL,
+         "send only what servers say they can still serve in time; the rest is held back and counted"},
         {"seed", BT_CLI_U64, &o->seed, 0, 0, NULL, "seed of the arrivals; 0 takes a random one"},
         {.kind = BT_CLI_HEADING, .help = "As an agent of lancet (docs/reference/lancet-agent.md)"},
         {"agent", BT_CLI_TEXT, &o->agent, 0, 0, "unix:PATH|IP:PORT", "obey the coordinator that connects here"},
@@ -113,6 +115,10 @@ static bool check(const struct bt_cli *p, struct load_options *o)
     }
     if (o->target == NULL || !load_target_check(o->target, bad, sizeof bad)) {
         bt_cli_error(p, "target", "must be HOST:PORT,...; got \"%s\"", o->target != NULL ? bad : "");
+        return false;
+    }
+    if (o->flow_control && o->legacy) {
+        bt_cli_error(p, "flow-control", "needs header extensions, which --legacy does without");
         return false;
     }
     if (o->priority != 0 && (o->priority < 4 || o->legacy || o->policy != BT_POLICY_UNRESTRICTED)) {

@@ -79,7 +79,7 @@ void load_report_second(struct load_app *app, uint64_t now)
 
 static uint64_t lost(const struct load_tally *t)
 {
-    return t->offered - t->completed - t->dropped;
+    return t->offered - t->completed - t->dropped - t->held;
 }
 
 static double window_seconds(const struct load_app *app)
@@ -124,6 +124,7 @@ static void print_json(const struct load_app *app)
     bt_json_out_u64(&o, "completed", t->completed);
     bt_json_out_u64(&o, "dropped", t->dropped);
     bt_json_out_u64(&o, "degraded", t->degraded);
+    bt_json_out_u64(&o, "heldBack", t->held);
     bt_json_out_u64(&o, "timeouts", t->timeouts);
     bt_json_out_u64(&o, "errors", t->errors);
     bt_json_out_u64(&o, "lost", lost(t));
@@ -166,10 +167,14 @@ static void print_table(const struct load_app *app)
     if (t->degraded != 0) {
         printf("degraded   %12" PRIu64 "   of the completed: marked on their way\n", t->degraded);
     }
+    if (app->opt.flow_control) {
+        printf("held back  %12" PRIu64 "   not sent: they would probably have waited for too long\n", t->held);
+    }
     printf("dropped    %12" PRIu64 "   refused by router or server, not executed\n", t->dropped);
     printf("timeouts   %12" PRIu64 "\n", t->timeouts);
     printf("errors     %12" PRIu64 "\n", t->errors);
-    printf("lost       %12" PRIu64 "   offered - completed - dropped\n", lost(t));
+    printf("lost       %12" PRIu64 "   offered - completed - dropped%s\n", lost(t),
+           app->opt.flow_control ? " - held back" : "");
     for (unsigned i = 0; i < PERCENTILES; i++) {
         char buf[32];
         printf("p%-9s %15s\n", percentiles[i].name, text_percentile(&app->hist, percentiles[i].per_100k, buf));

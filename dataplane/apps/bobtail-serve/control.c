@@ -32,6 +32,7 @@ static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_ke
     if (app->scheduled != NULL) {
         serve_scheduled_depth(app, (uint16_t)s->worker_queue_depth);
     }
+    serve_flow_configure(app, &s->flow);
     bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace, s->name,
                 (int)s->worker_queue_depth, c->n_routers);
     return true;
@@ -64,6 +65,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
     out->draining = app->leaving;
     out->uptime_ns = now - app->started_ns;
     out->backlog = serve_backlog(app);
+    serve_flow_state(app, &out->flow);
     for (unsigned i = 0; i < app->opt.workers; i++) {
         const struct bt_server *s = app->worker[i].server;
         out->workers[out->n_workers++] =
@@ -95,6 +97,7 @@ static void serve_counters(void *arg, struct bt_ctl_samples *out)
     bt_ctl_add_gauge(out, "server_draining", app->leaving);
     bt_ctl_add_gauge(out, "server_buffers_in_use",
                      app->scheduled != NULL ? serve_scheduled_in_use(app) : bt_network_in_use(app->network));
+    serve_flow_counters(app, out);
     if (app->scheduled != NULL) {
         serve_scheduled_counters(app, out);
     }

@@ -68,11 +68,15 @@ static struct bt_server_cfg server_config(struct serve_app *app, unsigned i, uin
         .latency = app->latency,
         .service = app->service,
         .traces = &app->traces,
+        .flow = bt_flow_hooks(app->flow[i]),
     };
 }
 
 static bool make_servers(struct serve_app *app, uint32_t incarnation)
 {
+    if (!serve_flow_open(app)) {
+        return false;
+    }
     struct bt_server_cfg cfg = server_config(app, 0, incarnation);
     size_t bytes = (bt_server_bytes(&cfg) + 63) & ~(size_t)63;
     app->started_ns = bt_io_now(app->io);
@@ -104,6 +108,7 @@ static bool make_servers(struct serve_app *app, uint32_t incarnation)
         bt_server_set_routers(w->server, app->started_ns, app->opt.static_routers, app->opt.n_static_routers,
                               &app->txq);
     }
+    serve_flow_begin(app);
     return true;
 }
 
@@ -130,7 +135,7 @@ static void stop_control(struct serve_app *app)
 // --mode: the network, the servers and the loop are those of src/run.
 static int run_scheduled(struct serve_app *app, uint32_t incarnation)
 {
-    if (!serve_scheduled_open(app, incarnation)) {
+    if (!serve_flow_open(app) || !serve_scheduled_open(app, incarnation)) {
         return 1;
     }
     bt_stop_install(app->io);
@@ -141,6 +146,7 @@ static int run_scheduled(struct serve_app *app, uint32_t incarnation)
     stop_control(app);
     bt_stop_install(NULL);
     serve_scheduled_close(app);
+    serve_flow_close(app);
     return 0;
 }
 
@@ -180,6 +186,7 @@ int main(int argc, char **argv)
     app.io->ops->close(app.io);
     free(app.iov);
     free(app.reply);
+    serve_flow_close(&app);
     bt_network_close(app.network);
     return 0;
 }

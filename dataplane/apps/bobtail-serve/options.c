@@ -13,7 +13,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 49
+#define OPTION_COUNT 53
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -46,6 +46,11 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
          "one more of them runs when requests wait longer"},
         {"batch", BT_CLI_U32, &o->batch, 1, BT_SCHED_BATCH_MAX, NULL, "packets that such a thread takes at once"},
         {"spin", BT_CLI_DURATION, &o->spin_ns, 0, 1e9, NULL, "how long such a thread looks for work before it sleeps"},
+        {.kind = BT_CLI_HEADING, .help = "Flow control"},
+        {"wait", BT_CLI_DURATION, &o->wait_ns, 1000, 10e9, NULL,
+         "clients that ask are told how much they may send, so that requests wait no longer"},
+        {"wait-percentile", BT_CLI_DOUBLE, &o->wait_percentile, 0.5, 0.9999, NULL, "of so many of them"},
+        {"wait-model", BT_CLI_CHOICE, &o->wait_model, 0, 0, "refined|paper", "how the load is found that allows that"},
         {.kind = BT_CLI_HEADING, .help = "Routers and configuration"},
         {"routers", BT_CLI_TEXT, &o->routers, 0, 0, "IP:PORT,...", "routers to join without a control plane"},
         {"feedback-port", BT_CLI_U32, &o->feedback_port, 1, 65535, NULL, "FEEDBACK port of --routers"},
@@ -181,6 +186,7 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
                                 .ctl = BT_CTL_DEFAULT_SOCKET,
                                 .spin_ns = 5000,
                                 .delay_bound_ns = 200000,
+                                .wait_percentile = 0.99,
                                 .feedback_port = 9000,
                                 .network = bt_network_defaults(),
                                 .queue_depth = 3,

@@ -153,6 +153,7 @@ static bool open_port(struct serve_scheduled *s, uint32_t i, uint32_t incarnatio
     p->server = server_config(s, i, incarnation);
     p->service = s->service[i]; // the runtime knows when a handler began, the port's server does not
     p->read_only = s->memory[i].read_only;
+    p->flow = s->app->flow[i];
     p->io = bt_udp_open(
         &(struct bt_udp_config){
             .locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN},
@@ -205,6 +206,11 @@ static void be_workers(struct serve_scheduled *s)
     bt_run_go(s->run);
 }
 
+uint32_t serve_scheduled_cores(const struct serve_app *app, uint32_t port)
+{
+    return bt_run_cores(app->scheduled->run, port);
+}
+
 bool serve_scheduled_open(struct serve_app *app, uint32_t incarnation)
 {
     struct serve_scheduled *s = calloc(1, sizeof *s);
@@ -230,6 +236,7 @@ bool serve_scheduled_open(struct serve_app *app, uint32_t incarnation)
         return false;
     }
     be_workers(s);
+    serve_flow_begin(app);
     return true;
 }
 

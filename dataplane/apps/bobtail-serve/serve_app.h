@@ -33,6 +33,9 @@ struct serve_options {
     uint32_t threads, batch;                          // of the scheduled modes; 0: not given
     uint32_t min_threads;
     uint64_t spin_ns, delay_bound_ns;
+    uint64_t wait_ns; // of flow control; 0: none
+    double wait_percentile;
+    int wait_model; // enum bt_fc_model
     const char *reply_bytes;
     const char *ctl, *config, *config_cache, *key_dir, *routers, *execution_log;
     uint32_t feedback_port, queue_depth, max_message;
@@ -111,6 +114,8 @@ struct serve_app {
     uint16_t mtu; // in use
     bool leaving;
     atomic_bool stop;                  // worker threads end
+    struct bt_flow *flow[SERVE_WORKERS_MAX]; // of each port; off until a configuration or an option wants it
+    bool flow_alarmed;                       // somebody was told of c² above 20 (F-8)
     struct serve_scheduled *scheduled; // NULL: one I/O thread; else there are no jobs, and the loop is the threads' own
 };
 
@@ -136,6 +141,15 @@ extern const struct bt_ctl_app serve_ctl_app;
 bool serve_workers_start(struct serve_app *app);
 bool serve_workers_pin(const struct serve_app *app); // and the calling thread, which is the first
 void serve_workers_stop(struct serve_app *app);
+
+// flow.c: flow control (docs/concepts/flow-control.md).
+bool serve_flow_open(struct serve_app *app); // one for each port
+void serve_flow_close(struct serve_app *app);
+void serve_flow_set(struct serve_app *app, const struct bt_fc_objective *o); // cores aside; NULL: off
+void serve_flow_begin(struct serve_app *app);                               // with what the options say
+void serve_flow_configure(struct serve_app *app, const struct bt_config_flow *flow);
+void serve_flow_state(struct serve_app *app, struct bt_ctl_flow *out);
+void serve_flow_counters(struct serve_app *app, struct bt_ctl_samples *out);
 
 // sleepers.c: workers that sleep.
 void serve_sleeper_begin(struct serve_worker *w, uint64_t now);   // there is a job in `todo`
@@ -169,6 +183,7 @@ void serve_scheduled_depth(struct serve_app *app, uint16_t n);
 void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out);
 const struct bt_hist_slices *serve_scheduled_slices(const struct serve_app *app, bool latency); // of all ports
 void serve_scheduled_traces(struct serve_app *app);                                             // into app->traces
+uint32_t serve_scheduled_cores(const struct serve_app *app, uint32_t port); // that share it
 uint32_t serve_scheduled_in_use(const struct serve_app *app);
 
 #endif

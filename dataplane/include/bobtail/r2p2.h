@@ -44,6 +44,7 @@ enum r2p2_error {
     R2P2_ERR_TOO_LARGE = -8,        // larger than max_message
     R2P2_ERR_BAD_ARGUMENT = -9,     // unknown handle, no destination, timeout 0 …
     R2P2_ERR_NOT_READY = -10,       // this thread has no endpoint, or the endpoint no such side
+    R2P2_ERR_AGAIN = -11,           // flow control: it would wait for too long, and was not sent
 };
 
 // An IPv4 address and port, both in host byte order.
@@ -115,6 +116,20 @@ R2P2_API int r2p2_endpoint_poll(struct r2p2_endpoint *ep);
 R2P2_API void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us);
 // iov is copied. 0, or an enum r2p2_error and no callback.
 R2P2_API int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx);
+// The same under flow control: it is sent only if it would probably be served in time. R2P2_ERR_AGAIN: it would not;
+// *retry_after_us is when asking again makes sense, and dropping it, waiting, or another replica is up to you. Servers
+// that know no flow control never hold anything back (docs/concepts/flow-control.md).
+R2P2_API int r2p2_endpoint_try_send(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx,
+                                    long *retry_after_us);
+// To one of n replicas, the first that has room, from a random one on; the ctx's destination is not looked at. At most
+// R2P2_REPLICAS_MAX.
+#define R2P2_REPLICAS_MAX 64
+struct r2p2_replicas {
+    const struct r2p2_host_tuple *at;
+    int n;
+};
+R2P2_API int r2p2_endpoint_try_any(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx,
+                                   const struct r2p2_replicas *replicas, long *retry_after_us);
 // iov is copied; the request's bytes are gone afterwards. 0 or an enum r2p2_error.
 R2P2_API int r2p2_endpoint_send_response(struct r2p2_endpoint *ep, r2p2_handle_t handle, struct iovec *iov, int iovcnt);
 // 1: the request's router has taken it back, because another server answered it or a newer request is to have this
@@ -141,6 +156,7 @@ R2P2_API const char *r2p2_init_error(void); // of this thread
 R2P2_API void r2p2_exit_per_core(void);
 R2P2_API int r2p2_poll(void);
 R2P2_API int r2p2_send_req(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx);
+R2P2_API int r2p2_try_send(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx, long *retry_after_us);
 R2P2_API int r2p2_send_response(r2p2_handle_t handle, struct iovec *iov, int iovcnt);
 R2P2_API int r2p2_cancelled(r2p2_handle_t handle);
 R2P2_API int r2p2_abandon(r2p2_handle_t handle);

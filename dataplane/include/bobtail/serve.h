@@ -90,6 +90,17 @@ struct bobtail_server_config {
     uint8_t protocol;        // enum bobtail_protocol
     uint32_t connections;    // over TCP, of each thread, default 1024
     uint64_t seed;           // of the order in which threads look at one another; 0: a random one
+    // Flow control (docs/concepts/flow-control.md): clients that ask are told how much they may send, so that of
+    // wait_percentile of their requests none waits longer. R2P2 only. 0: none.
+    uint32_t wait_us;
+    double wait_percentile; // 0.5…0.9999, default 0.99
+    uint8_t wait_model;     // enum bobtail_wait_model
+};
+
+// How the load is found at which the objective is just met.
+enum bobtail_wait_model {
+    BOBTAIL_WAIT_REFINED = 0, // counts the requests that do not wait at all
+    BOBTAIL_WAIT_PAPER = 1,   // as published; lets more wait for too long than the objective says
 };
 
 struct bobtail_server_counts {
@@ -103,6 +114,10 @@ struct bobtail_server_counts {
     uint64_t accepted, closed; // TCP connections taken; ended for another reason than that their client did
     uint64_t malformed;        // of these: what came was no request, or ended in the middle of one, or was too long
     uint64_t died;             // threads that a handler ended; each was replaced, and its request refused
+    uint64_t flow_refused;     // requests past every token, with wait_us
+    uint64_t flow_silences;    // answers that asked their client to be silent
+    uint32_t load_ppm, admitted_ppm; // load of a core, and at which the objective is just met; 0: not known yet
+    uint8_t flow_alarm;              // 1: times differ so much that admitted_ppm says little
 };
 
 struct bobtail_server;

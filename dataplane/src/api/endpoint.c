@@ -53,24 +53,76 @@ void r2p2_endpoint_wait(struct r2p2_endpoint *ep, long max_us)
     ep->looked = true;
 }
 
-int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx)
+// 0, or what is wrong with it.
+static int read_ctx(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx, struct bt_request *rq)
 {
-    struct bt_request rq = {.iov = iov, .iovcnt = iovcnt, .cookie = (uint64_t)(uintptr_t)ctx};
+    *rq = (struct bt_request){.iov = iov, .iovcnt = iovcnt, .cookie = (uint64_t)(uintptr_t)ctx};
     if (!ctx || !ctx->success_cb || !ctx->error_cb || !ctx->timeout_cb || ctx->timeout <= 0) {
         return R2P2_ERR_BAD_ARGUMENT;
     }
     if (ctx->destination_text) {
-        if (bt_addr_parse(ctx->destination_text, 8000, &rq.dst)) {
+        if (bt_addr_parse(ctx->destination_text, 8000, &rq->dst)) {
             return R2P2_ERR_BAD_ARGUMENT;
         }
     } else if (ctx->destination) {
-        rq.dst = bt_addr_v4u(ctx->destination->ip, ctx->destination->port);
+        rq->dst = bt_addr_v4u(ctx->destination->ip, ctx->destination->port);
     }
-    rq.timeout_ns = (uint64_t)ctx->timeout * 1000;
-    rq.policy = (uint8_t)ctx->routing_policy;
+    rq->timeout_ns = (uint64_t)ctx->timeout * 1000;
+    rq->policy = (uint8_t)ctx->routing_policy;
+    return 0;
+}
+
+int r2p2_endpoint_send_req(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx)
+{
+    struct bt_request rq;
+    int wrong = read_ctx(iov, iovcnt, ctx, &rq);
+    if (wrong) {
+        return wrong;
+    }
     int id = bt_client_send(ep->client, bt_io_now(ep->io), &rq, &ep->txq);
     flush(ep);
     return id < 0 ? id : 0;
+}
+
+static int try_any(struct r2p2_endpoint *ep, const struct bt_request *rq, const struct bt_replicas *replicas,
+                   long *retry_after_us)
+{
+    uint64_t wait_ns = 0;
+    int id = bt_client_try_any(ep->client, bt_io_now(ep->io), rq, replicas, &ep->txq, &wait_ns);
+    flush(ep);
+    *retry_after_us = (long)((wait_ns + 999) / 1000);
+    return id < 0 ? id : 0;
+}
+
+int r2p2_endpoint_try_send(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx,
+                           long *retry_after_us)
+{
+    struct bt_request rq;
+    *retry_after_us = 0;
+    int wrong = read_ctx(iov, iovcnt, ctx, &rq);
+    if (wrong) {
+        return wrong;
+    }
+    struct bt_replicas one = {.addr = &rq.dst, .n = 1};
+    return try_any(ep, &rq, &one, retry_after_us);
+}
+
+int r2p2_endpoint_try_any(struct r2p2_endpoint *ep, struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx,
+                          const struct r2p2_replicas *replicas, long *retry_after_us)
+{
+    struct bt_addr addr[R2P2_REPLICAS_MAX];
+    struct bt_request rq;
+    *retry_after_us = 0;
+    int wrong = read_ctx(iov, iovcnt, ctx, &rq);
+    if (wrong || !replicas || !replicas->at || replicas->n < 1 || replicas->n > R2P2_REPLICAS_MAX) {
+        return R2P2_ERR_BAD_ARGUMENT;
+    }
+    for (int i = 0; i < replicas->n; i++) {
+        addr[i] = bt_addr_v4u(replicas->at[i].ip, replicas->at[i].port);
+    }
+    struct bt_replicas all = {
+        .addr = addr, .n = (uint32_t)replicas->n, .first = bt_rng_below(&ep->rng, (uint32_t)replicas->n)};
+    return try_any(ep, &rq, &all, retry_after_us);
 }
 
 int r2p2_endpoint_send_response(struct r2p2_endpoint *ep, r2p2_handle_t handle, struct iovec *iov, int iovcnt)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/rng.h"
 #include "bobtail/r2p2.h"
 #include "io/udp.h"
 #include "rpc/client.h"
@@ -27,6 +28,7 @@ struct r2p2_endpoint {
     uint32_t *reply_free;
     uint32_t reply_frees;
     uint32_t max_pending;
+    struct bt_rng rng; // which replica is asked first
     void *pool_mem, *client_mem, *server_mem;
 };
 

@@ -143,7 +143,9 @@ static bool make_client(struct r2p2_endpoint *ep, const struct r2p2_config *c, c
         .seed = seed[0],
         .pool = &ep->pool.pool,
         .ops = {on_success, on_timeout, on_error, ep},
+        .flow_targets = c->no_extensions ? 0 : R2P2_REPLICAS_MAX,
     };
+    bt_rng_seed(&ep->rng, seed[1]);
     size_t bytes = bt_client_bytes(&cfg);
     ep->client_mem = zeroed(bytes);
     ep->client = ep->client_mem ? bt_client_init(&cfg, ep->client_mem, bytes, bt_io_now(ep->io)) : NULL;

@@ -82,6 +82,11 @@ int r2p2_send_req(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx)
     return mine ? r2p2_endpoint_send_req(mine, iov, iovcnt, ctx) : R2P2_ERR_NOT_READY;
 }
 
+int r2p2_try_send(struct iovec *iov, int iovcnt, struct r2p2_ctx *ctx, long *retry_after_us)
+{
+    return mine ? r2p2_endpoint_try_send(mine, iov, iovcnt, ctx, retry_after_us) : R2P2_ERR_NOT_READY;
+}
+
 int r2p2_send_response(r2p2_handle_t handle, struct iovec *iov, int iovcnt)
 {
     return mine ? r2p2_endpoint_send_response(mine, handle, iov, iovcnt) : R2P2_ERR_NOT_READY;

@@ -39,7 +39,27 @@ static struct bobtail_server_config with_defaults(const struct bobtail_server_co
     c.max_message = c.max_message ? c.max_message : 1u << 20;
     c.packets = c.packets ? c.packets : 8192;
     c.connections = c.connections ? c.connections : 1024;
+    c.wait_percentile = c.wait_percentile != 0 ? c.wait_percentile : 0.99;
     return c;
+}
+
+static bool check_flow(const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    if (c->wait_us == 0) {
+        return true;
+    }
+    if (c->protocol != BOBTAIL_R2P2) {
+        snprintf(err, errlen, "wait_us: flow control is R2P2's, and protocol is another one");
+    } else if (c->wait_us > 10000000) {
+        snprintf(err, errlen, "wait_us: must be at most 10000000; got %u", c->wait_us);
+    } else if (!(c->wait_percentile >= 0.5 && c->wait_percentile <= 0.9999)) {
+        snprintf(err, errlen, "wait_percentile: must be 0.5..0.9999; got %g", c->wait_percentile);
+    } else if (c->wait_model > BOBTAIL_WAIT_PAPER) {
+        snprintf(err, errlen, "wait_model: must be 0 or 1; got %u", c->wait_model);
+    } else {
+        return true;
+    }
+    return false;
 }
 
 static bool check(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
@@ -86,7 +106,23 @@ static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail
     }
     struct bt_udp_config u = {.locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN};
     p->io = bt_udp_open(&u, err, errlen);
+    if (p->io != NULL && c->wait_us != 0 && (p->flow = bt_flow_new(p->server.seed)) == NULL) {
+        snprintf(err, errlen, "out of memory for flow control");
+        return false;
+    }
     return p->io != NULL;
+}
+
+/* Between bt_run_open and bt_run_start: nothing has come yet. */
+static void begin_flow(struct bobtail_server *s, const struct bobtail_server_config *c)
+{
+    for (uint32_t i = 0; i < s->ports && c->wait_us != 0; i++) {
+        struct bt_fc_objective o = {.wait_ns = c->wait_us * 1e3,
+                                    .percentile = c->wait_percentile,
+                                    .cores = bt_run_cores(s->run, i),
+                                    .model = c->wait_model == BOBTAIL_WAIT_PAPER ? BT_FC_PAPER : BT_FC_REFINED};
+        bt_flow_set(s->port[i].flow, &o, bt_io_now(s->port[i].io));
+    }
 }
 
 static bool open_ports(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
@@ -172,6 +208,9 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
         return false;
     }
     s->run = bt_run_open(&setup, err, errlen);
+    if (s->run != NULL) {
+        begin_flow(s, c);
+    }
     return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen);
 }
 
@@ -179,7 +218,7 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
 {
     struct bobtail_server_config c = with_defaults(config);
     uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
-    if (!check(&c, ports, err, errlen)) {
+    if (!check(&c, ports, err, errlen) || !check_flow(&c, err, errlen)) {
         return NULL;
     }
     struct bobtail_server *s = calloc(1, sizeof *s);
@@ -239,7 +278,23 @@ int bobtail_server_drain(struct bobtail_server *s, unsigned milliseconds)
 
 void bobtail_server_read_counts(struct bobtail_server *s, struct bobtail_server_counts *out)
 {
+    struct bt_flow_figures sum = {0};
     bt_run_read_counts(s->run, out);
+    if (s->ports == 0 || s->port[0].flow == NULL) {
+        return;
+    }
+    bt_run_hold(s->run);
+    for (uint32_t i = 0; i < s->ports; i++) {
+        struct bt_flow_figures one;
+        bt_flow_read(s->port[i].flow, bt_io_now(s->port[i].io), &one);
+        bt_flow_add(&sum, &one);
+    }
+    bt_run_go(s->run);
+    out->flow_refused = sum.refused;
+    out->flow_silences = sum.counters[BT_FLOW_THROTTLED_SIGNALS];
+    out->load_ppm = (uint32_t)(1e6 * sum.load);
+    out->admitted_ppm = (uint32_t)(1e6 * sum.admitted);
+    out->flow_alarm = sum.alarm;
 }
 
 void bobtail_server_close(struct bobtail_server *s)
@@ -255,6 +310,7 @@ void bobtail_server_close(struct bobtail_server *s)
             s->port[i].io->ops->close(s->port[i].io);
         }
         bt_run_memory_close(&s->memory[i]);
+        bt_flow_free(s->port[i].flow);
     }
     free(s->port);
     free(s->memory);

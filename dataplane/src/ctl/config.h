@@ -50,6 +50,15 @@ struct bt_config_hedging {
     int64_t probe_per_million;                 // 0..1000000
 };
 
+// Flow control by waiting time (F-…); absent: none.
+enum bt_config_wait_model { BT_WAIT_REFINED, BT_WAIT_PAPER };
+struct bt_config_flow {
+    bool given;        // the document has it
+    int64_t wait_us;   // 1..10000000
+    int64_t per_100k;  // 50000..99990
+    enum bt_config_wait_model model;
+};
+
 struct bt_config_service {
     char name[BT_CONFIG_TEXT], namespace[BT_CONFIG_TEXT];
     enum bt_config_placement placement;
@@ -66,6 +75,7 @@ struct bt_config_service {
     int64_t hold_back_us;        // 0..1000000
     struct bt_config_admission admission;
     struct bt_config_hedging hedging;
+    struct bt_config_flow flow;
 };
 
 // One server pod: `workers` consecutive UDP ports from first_port, each one worker.

@@ -11,6 +11,7 @@
 #define SVC(m) BT_SHAPE_AT(struct bt_config_service, m)
 #define ADM(m) BT_SHAPE_AT(struct bt_config_admission, m)
 #define HDG(m) BT_SHAPE_AT(struct bt_config_hedging, m)
+#define FLW(m) BT_SHAPE_AT(struct bt_config_flow, m)
 #define SRC(m) BT_SHAPE_AT(struct bt_config_source, m)
 #define MEM(m) BT_SHAPE_AT(struct bt_config_member, m)
 #define RTR(m) BT_SHAPE_AT(struct bt_config_router, m)
@@ -78,10 +79,18 @@ static const struct bt_shape_field hedging_fields[] = {
     {"cancellation", BT_SHAPE_WORD, false, HDG(cancellation), .words = bt_cancellation_words + 1, .first_word = 1},
 };
 
+static const char *const wait_model_words[] = {"Refined", "Paper", NULL};
+static const struct bt_shape_field flow_fields[] = {
+    WHOLE("waitMicroseconds", FLW(wait_us), 1, 10 * US_MAX),
+    WHOLE("percentilePer100000", FLW(per_100k), PERCENTILE_MIN, PERCENTILE_MAX),
+    WORD("model", FLW(model), wait_model_words),
+};
+
 static const struct bt_shape source_shape = SHAPE(source_fields, bt_config_source);
 static const struct bt_shape hold_back_shape = SHAPE(hold_back_fields, bt_config_service);
 static const struct bt_shape admission_shape = SHAPE(admission_fields, bt_config_admission);
 static const struct bt_shape hedging_shape = SHAPE(hedging_fields, bt_config_hedging);
+static const struct bt_shape flow_shape = SHAPE(flow_fields, bt_config_flow);
 
 static const struct bt_shape_field service_fields[] = {
     TEXT("name", SVC(name), 1),
@@ -99,6 +108,7 @@ static const struct bt_shape_field service_fields[] = {
     {"holdBack", BT_SHAPE_OBJECT, true, .shape = &hold_back_shape},
     {"admission", BT_SHAPE_OBJECT, false, SVC(admission), .given = SVC(admission.given), .shape = &admission_shape},
     {"hedging", BT_SHAPE_OBJECT, false, SVC(hedging), .given = SVC(hedging.given), .shape = &hedging_shape},
+    {"flowControl", BT_SHAPE_OBJECT, false, SVC(flow), .given = SVC(flow.given), .shape = &flow_shape},
 };
 
 static const struct bt_shape_field member_fields[] = {

@@ -53,6 +53,12 @@ struct bt_ctl_fast_path {
     const char *reason, *message; // NULL: nobody asked for one
 };
 
+// What a server's flow control decided last, of the port closest to its limit (F-10 to F-18).
+struct bt_ctl_flow {
+    bool on, throttling, alarm; // alarm: c² is above 20 (F-8)
+    uint64_t load_ppm, admitted_ppm, service_ns, cv2_milli, refused, silences, clients;
+};
+
 // The device that a program got, as it found it (docs/guides/devices.md). NUMA nodes are -1 where nobody knows.
 struct bt_ctl_device {
     char driver[32]; // of DPDK; empty: Linux sockets, and the rest means nothing
@@ -81,6 +87,7 @@ struct bt_ctl_state {
     struct bt_ctl_worker *workers;
     size_t n_workers;
     uint64_t backlog;
+    struct bt_ctl_flow flow;
 };
 
 struct bt_ctl_sample {

@@ -87,6 +87,24 @@ static void router_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     fast_path_part(o, &s->fast_path);
 }
 
+static void flow_part(struct bt_json_out *o, const struct bt_ctl_flow *f)
+{
+    if (!f->on) {
+        return;
+    }
+    bt_json_out_open(o, "flowControl", '{');
+    bt_json_out_bool(o, "throttling", f->throttling);
+    bt_json_out_bool(o, "alarm", f->alarm);
+    bt_json_out_u64(o, "loadMillionths", f->load_ppm);
+    bt_json_out_u64(o, "admittedMillionths", f->admitted_ppm);
+    bt_json_out_u64(o, "serviceNanoseconds", f->service_ns);
+    bt_json_out_u64(o, "variationThousandths", f->cv2_milli);
+    bt_json_out_u64(o, "refused", f->refused);
+    bt_json_out_u64(o, "silences", f->silences);
+    bt_json_out_u64(o, "clients", f->clients);
+    bt_json_out_close(o, '}');
+}
+
 static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
 {
     char text[BT_ADDR_TEXT];
@@ -107,6 +125,7 @@ static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
         bt_json_out_close(o, '}');
     }
     bt_json_out_close(o, ']');
+    flow_part(o, &s->flow);
 }
 
 static void device_part(struct bt_json_out *o, const struct bt_ctl_device *d)

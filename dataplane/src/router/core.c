@@ -96,6 +96,7 @@ struct bt_router *router_core_init(void *mem, size_t bytes, const struct bt_rout
         router_features[i]->init(r, &s);
     }
     r->pool = s.pool;
+    r->tell_flow = &r->flow_told;
     r->traces = s.traces;
     r->request_addr = s.request_addr;
     r->feedback_addr = s.feedback_addr;

@@ -193,6 +193,9 @@ static enum bt_mcase take_extended(struct bt_router *r, uint64_t now, uint32_t w
     if (verdict == BT_CREDIT_BACKWARDS) {
         return BT_M22;
     }
+    if (fb->version == 3) {
+        atomic_store_explicit(r->tell_flow, fb->signal, memory_order_relaxed);
+    }
     end_pair(r, now, w, fb, trace); /* news even when the counters are old */
     bt_credit_settle(credit, router_sent(r, w));
     if (verdict == BT_CREDIT_STALE) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "wire/fc_signal.h"
 #include "wire/tag_short.h"
 
 static const char drop_payload[4] = {'D', 'R', 'O', 'P'};
@@ -15,6 +16,23 @@ void router_reject(struct bt_router *r, struct bt_pkt *pkt, enum bt_mcase why)
     bt_pool_put(r->pool, pkt);
 }
 
+/* F-49: a client that asked is told when to come again. A router that has to refuse has no tokens to give. */
+static bool add_signal(struct bt_router *r, const struct bt_pkt *pkt, struct bt_r2p2_hdr *hdr)
+{
+    struct bt_r2p2_hdr asked;
+    uint32_t told = atomic_load_explicit(&r->flow_told, memory_order_relaxed);
+    if (__builtin_expect(told == 0, 1) || bt_r2p2_is_plain(pkt->data, pkt->len, BT_REQUEST) ||
+        bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_ROUTER_REQUESTS, &asked) != BT_M_OK || !asked.ext ||
+        (asked.opt.present & BT_HAS_FLOW) == 0) {
+        return false;
+    }
+    struct bt_fc_signal signal = bt_fc_read((uint16_t)told);
+    hdr->ext = true;
+    hdr->opt.present = BT_HAS_FLOW;
+    hdr->opt.flow = signal.idle ? (uint16_t)told : bt_fc_write_tokens(0);
+    return true;
+}
+
 void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_router_counter reason,
                  struct bt_txq *txq)
 {
@@ -23,7 +41,7 @@ void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_
         bt_hist_slices_rejected(r->latency, now, 1);
     }
     uint32_t space = pkt->len + pkt->room_after;
-    if (space < DROP_BYTES) {
+    if (space < DROP_BYTES + 4) { /* or with a signal */
         bt_pool_put(r->pool, pkt);
         return;
     }
@@ -33,10 +51,11 @@ void router_drop(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, enum bt_
                               .last = true,
                               .req_id = (uint16_t)(pkt->data[4] << 8 | pkt->data[5]),
                               .count_or_index = 1};
-    bt_r2p2_encode(pkt->data, BT_R2P2_HEADER, &hdr);
-    memcpy(pkt->data + BT_R2P2_HEADER, drop_payload, sizeof drop_payload);
-    pkt->len = DROP_BYTES;
-    pkt->room_after = space - DROP_BYTES;
+    uint32_t header = add_signal(r, pkt, &hdr) ? BT_R2P2_HEADER + 4 : BT_R2P2_HEADER; /* as long as its REQUEST's */
+    bt_r2p2_encode(pkt->data, header, &hdr);
+    memcpy(pkt->data + header, drop_payload, sizeof drop_payload);
+    pkt->len = header + (uint32_t)sizeof drop_payload;
+    pkt->room_after = space - pkt->len;
     pkt->dst = pkt->src;
     pkt->src = r->request_addr;
     pkt->tx_as_src = 0;

@@ -91,6 +91,7 @@ static void join_halves(struct router_split *s)
     q->split = f->split = s;
     f->sent = q->sent;
     f->sends_clock = &s->channel->request_clock;
+    f->tell_flow = &q->flow_told;
     router_watchers_add(q, &split_request_watcher);
     router_watchers_last(q);
     router_watchers_add(f, &split_feedback_watcher);

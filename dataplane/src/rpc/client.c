@@ -14,6 +14,7 @@ static bool valid(const struct bt_client_cfg *cfg, struct bt_port *port)
 {
     return cfg->max_pending > 0 && cfg->max_pending < 65536 && bt_rpc_timers_valid(&cfg->timers) && cfg->ops.success &&
            cfg->ops.timeout && cfg->ops.error &&
+           cfg->flow_targets <= 1024 &&
            bt_port_init(port, cfg->pool, &cfg->local, cfg->local_index, cfg->mtu, cfg->max_message);
 }
 
@@ -23,6 +24,7 @@ static struct bt_client *lay_out(const struct bt_client_cfg *cfg, const struct b
     struct bt_client *c = bt_mem_take(m, sizeof *c);
     struct bt_call *calls = bt_mem_take(m, cfg->max_pending * sizeof *calls);
     uint32_t *ids = bt_mem_take(m, 65536 * sizeof *ids);
+    struct bt_fc_target *target = bt_mem_take(m, cfg->flow_targets * sizeof *target);
     struct bt_assembly_pool assemblies;
     struct bt_train_pool trains;
     bt_assembly_pool_init(&assemblies, m, cfg->max_assemblies, port->max_packets);
@@ -34,6 +36,7 @@ static struct bt_client *lay_out(const struct bt_client_cfg *cfg, const struct b
     c->port = *port;
     c->calls = calls;
     c->ids = ids;
+    c->target = target;
     c->assemblies = assemblies;
     c->trains = trains;
     return c;
@@ -87,6 +90,7 @@ struct bt_call *bt_client_find(struct bt_client *c, uint16_t req_id)
 
 void bt_client_finish(struct bt_client *c, struct bt_call *call, enum bt_id_end end)
 {
+    bt_client_flow_end(call);
     bt_wheel_del(&c->wheel, &call->deadline);
     bt_wheel_del(&c->wheel, &call->repair);
     if (call->train) {

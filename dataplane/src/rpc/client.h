@@ -46,6 +46,7 @@ struct bt_client_cfg {
     uint64_t seed; // of the first request id
     struct bt_pool *pool;
     struct bt_client_ops ops;
+    uint32_t flow_targets; // addresses that flow control is kept for (bt_client_try_send); 0: none, at most 1,024
 };
 
 struct bt_request {
@@ -81,6 +82,8 @@ enum bt_client_counter {
     BT_CLIENT_SACK_RECEIVED,
     BT_CLIENT_RESENT, // packets sent again
     BT_CLIENT_PACKETS_SENT,
+    BT_CLIENT_REFUSED_FLOW, // sends refused: no token (F-40)
+    BT_CLIENT_FLOW_SILENCE, // signals that asked for silence
     BT_CLIENT_COUNTERS
 };
 extern const struct bt_counter_desc bt_client_counter_desc[BT_CLIENT_COUNTERS];
@@ -97,6 +100,21 @@ struct bt_client *bt_client_init(const struct bt_client_cfg *cfg, void *mem, siz
 // Starts a request: its request id (0…65535), or an enum bt_rpc_error and no
 // callback. Packets to send are appended to txq.
 int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq);
+
+// The same under flow control (F-40): the request says that it wants to be told, and leaves only if it would probably be
+// served in time. BT_RPC_AGAIN: it would not, nothing was sent, and *retry_after_ns is when asking again makes sense.
+// Needs extensions; BT_RPC_BAD_ARGUMENT without flow_targets.
+int bt_client_try_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq,
+                       uint64_t *retry_after_ns);
+
+// F-48: to the first of n replicas that can take it, from number `first` on, which the caller draws; rq->dst is not
+// looked at. *retry_after_ns is the shortest of all.
+struct bt_replicas {
+    const struct bt_addr *addr;
+    uint32_t n, first;
+};
+int bt_client_try_any(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq,
+                      const struct bt_replicas *replicas, struct bt_txq *txq, uint64_t *retry_after_ns);
 
 // Takes a received packet; consumes it or gives it back to the pool.
 void bt_client_rx(struct bt_client *c, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq);

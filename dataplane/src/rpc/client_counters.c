@@ -23,4 +23,6 @@ const struct bt_counter_desc bt_client_counter_desc[BT_CLIENT_COUNTERS] = {
     [BT_CLIENT_SACK_RECEIVED] = {"client_sacks_received_total", NULL, NULL},
     [BT_CLIENT_RESENT] = {"client_packets_resent_total", NULL, NULL},
     [BT_CLIENT_PACKETS_SENT] = {"client_packets_sent_total", NULL, NULL},
+    [BT_CLIENT_REFUSED_FLOW] = {"client_refused_total", "reason", "flow_control"},
+    [BT_CLIENT_FLOW_SILENCE] = {"client_flow_silences_total", NULL, NULL},
 };

@@ -6,6 +6,7 @@
 #include "base/wheel.h"
 #include "rpc/assembly.h"
 #include "rpc/client.h"
+#include "rpc/fc_target.h"
 #include "rpc/port.h"
 #include "rpc/train.h"
 
@@ -34,6 +35,10 @@ struct bt_call {
     struct bt_train *train;
     struct bt_assembly *reply;
     struct bt_call *next_free;
+    struct bt_fc_target *flow; // whose token it has; NULL: none
+    uint32_t flow_voice;       // and whom of them it was charged to
+    bool signalled;            // the reply's F packet carried `signal`
+    uint16_t signal;
 };
 
 // What became of a req_id, remembered while it is in quarantine.
@@ -59,6 +64,8 @@ struct bt_client {
     uint32_t *ids;       // 65,536 of them
     struct bt_assembly_pool assemblies;
     struct bt_train_pool trains;
+    struct bt_fc_target *target; // cfg.flow_targets of them, the first `targets` in use
+    uint32_t targets;
     struct bt_txq *txq; // of the call in progress, for timers
     uint64_t now;
     uint64_t counters[BT_CLIENT_COUNTERS];
@@ -76,6 +83,21 @@ struct bt_call *bt_client_find(struct bt_client *c, uint16_t req_id);
 // Frees everything the call holds and puts its id into quarantine. The caller
 // then runs the one callback, from copies.
 void bt_client_finish(struct bt_client *c, struct bt_call *call, enum bt_id_end end);
+
+// client_flow.c. Gives the call's token back; then what the server said with its end, if there is a reply or a DROP.
+static inline void bt_client_flow_end(struct bt_call *call)
+{
+    if (__builtin_expect(call->flow != NULL, 0)) {
+        bt_fc_target_ended(call->flow, call->flow_voice);
+        call->flow = NULL;
+    }
+}
+void bt_client_flow_replied(struct bt_client *c, struct bt_call *call, const struct bt_addr *from);
+void bt_client_flow_dropped(struct bt_client *c, struct bt_call *call, const struct bt_addr *from,
+                            const struct bt_options *o);
+// A request whose token is taken; rq as bt_client_send has it.
+int bt_client_send_charged(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq,
+                           struct bt_fc_target *flow, uint32_t voice);
 
 // finish plus the error callback and its counter.
 void bt_client_fail(struct bt_client *c, struct bt_call *call, enum bt_rpc_error code);

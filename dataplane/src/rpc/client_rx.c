@@ -34,6 +34,8 @@ static void note_options(struct bt_call *call, const struct bt_options *o)
     if (o->present & BT_HAS_TRACE) {
         call->trace = o->trace;
     }
+    call->signalled = (o->present & BT_HAS_FLOW) != 0;
+    call->signal = o->flow;
 }
 
 static void succeed(struct bt_client *c, struct bt_call *call, struct bt_msg *msg, const struct bt_pkt *last)
@@ -43,6 +45,9 @@ static void succeed(struct bt_client *c, struct bt_call *call, struct bt_msg *ms
     info.class_id = call->class_id;
     info.class_flags = call->class_flags;
     info.t_rx_ns = last->t_rx_ns ? last->t_rx_ns : c->now;
+    if (__builtin_expect(call->flow != NULL, 0)) {
+        bt_client_flow_replied(c, call, &last->src);
+    }
     bool hedgeable = !call->multi && call->policy == BT_POLICY_UNRESTRICTED;
     bt_client_finish(c, call, hedgeable ? BT_ID_ANSWERED_HEDGEABLE : BT_ID_ANSWERED);
     c->counters[BT_CLIENT_SUCCEEDED]++;
@@ -171,6 +176,7 @@ static enum bt_mcase on_drop(struct bt_client *c, struct arrival *a)
     if (call->peer_known && !bt_addr_eq(&call->peer, &a->pkt->src)) {
         return BT_M19;
     }
+    bt_client_flow_dropped(c, call, &a->pkt->src, &a->h.opt);
     bt_client_fail(c, call, BT_RPC_DROPPED);
     return BT_M_OK;
 }

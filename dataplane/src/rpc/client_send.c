@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rpc/client_internal.h"
+#include "wire/fc_signal.h"
 
 // Next id neither pending nor released less than a quarantine ago; -1: none
 // among BT_ID_SCAN, and the next call goes on from there.
@@ -25,7 +26,8 @@ static int take_id(struct bt_client *c)
     return -1;
 }
 
-static inline void request_header(const struct bt_client *c, const struct bt_request *rq, struct bt_r2p2_hdr *h)
+static inline void request_header(const struct bt_client *c, const struct bt_request *rq, bool flow,
+                                  struct bt_r2p2_hdr *h)
 {
     bt_r2p2_start(h, BT_REQUEST, rq->policy, c->cfg.extensions);
     if (!c->cfg.extensions) {
@@ -40,6 +42,10 @@ static inline void request_header(const struct bt_client *c, const struct bt_req
         h->opt.present |= BT_HAS_TRACE;
         h->opt.trace = rq->trace;
     }
+    if (flow) {
+        h->opt.present |= BT_HAS_FLOW;
+        h->opt.flow = BT_FC_VALUE_MAX; // F-33: nobody sends requests to us
+    }
 }
 
 // Everything that can fail, done before anything is changed for good.
@@ -50,13 +56,13 @@ struct draft {
     struct bt_train *train;
 };
 
-static int draft_packets(struct bt_client *c, const struct bt_request *rq, struct draft *d)
+static int draft_packets(struct bt_client *c, const struct bt_request *rq, bool flow, struct draft *d)
 {
     uint32_t len = bt_iov_length(rq->iov, rq->iovcnt), full = bt_port_full(&c->port, &rq->dst);
     if (len > c->cfg.max_message) {
         return BT_RPC_TOO_LARGE;
     }
-    request_header(c, rq, &d->h);
+    request_header(c, rq, flow, &d->h);
     d->train = NULL;
     uint32_t taken = (uint32_t)bt_options_size(&d->h.opt) + (d->h.ext ? BT_R2P2_RESERVE : 0);
     d->split = bt_split_request(len, full - taken, full);
@@ -91,6 +97,7 @@ static struct bt_call *open_call(struct bt_client *c, const struct bt_request *r
     call->peer_known = call->peer_ext = false;
     call->class_id = call->class_flags = 0;
     call->trace = 0;
+    call->signalled = false;
     call->train = d->train;
     call->repair.kind = 1;
     call->multi = d->split.count > 1;
@@ -101,6 +108,12 @@ static struct bt_call *open_call(struct bt_client *c, const struct bt_request *r
 }
 
 int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq)
+{
+    return bt_client_send_charged(c, now_ns, rq, txq, NULL, 0);
+}
+
+int bt_client_send_charged(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq,
+                           struct bt_fc_target *flow, uint32_t voice)
 {
     struct draft d;
     if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0) {
@@ -114,7 +127,7 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
         c->counters[BT_CLIENT_REFUSED_TABLE]++;
         return BT_RPC_TABLE_FULL;
     }
-    int err = draft_packets(c, rq, &d);
+    int err = draft_packets(c, rq, flow != NULL, &d);
     if (err) {
         c->counters[BT_CLIENT_NO_BUFFER] += err == BT_RPC_NO_BUFFER;
         return err;
@@ -129,6 +142,8 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
         return BT_RPC_NO_ID;
     }
     struct bt_call *call = open_call(c, rq, &d, (uint16_t)id);
+    call->flow = flow;
+    call->flow_voice = voice;
     if (d.h.opt.present == 0 && !call->multi) { // headroom is larger than any header
         bt_r2p2_push_single(d.first, BT_REQUEST, rq->policy, c->cfg.extensions, (uint16_t)id);
     } else {

@@ -14,6 +14,7 @@ enum bt_rpc_error {
     BT_RPC_NO_ID = -7,            // every req_id tried is pending or in quarantine
     BT_RPC_TOO_LARGE = -8,        // larger than max_message
     BT_RPC_BAD_ARGUMENT = -9,     // no destination, timeout 0, policy above 3, unknown handle
+    BT_RPC_AGAIN = -11,           // flow control: it would wait for too long; nothing was sent (F-40)
 };
 
 #endif

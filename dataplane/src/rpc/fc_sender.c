@@ -63,6 +63,12 @@ void bt_fc_signalled(struct bt_fc_sender *s, uint64_t now, uint16_t bits)
     s->tokens = signal.value;
 }
 
+void bt_fc_unsignalled(struct bt_fc_sender *s)
+{
+    s->silent = false;
+    s->tokens = UINT32_MAX;
+}
+
 uint32_t bt_fc_take_any(struct bt_fc_sender *const *senders, uint32_t n, uint32_t first, uint64_t now,
                         uint64_t *retry_after_ns)
 {

@@ -25,6 +25,8 @@ bool bt_fc_try_take(struct bt_fc_sender *s, uint64_t now, uint64_t *retry_after_
 void bt_fc_ended(struct bt_fc_sender *s);
 // The 16 bits of a packet that arrived now. The newest packet holds.
 void bt_fc_signalled(struct bt_fc_sender *s, uint64_t now, uint16_t bits);
+// The server answered without a signal: it has none to give, and nothing is held back.
+void bt_fc_unsignalled(struct bt_fc_sender *s);
 // F-48: the first of n that can take it, from `first` on, which the caller draws. n or more: none can; *retry_after_ns
 // is the shortest.
 uint32_t bt_fc_take_any(struct bt_fc_sender *const *senders, uint32_t n, uint32_t first, uint64_t now,

@@ -172,6 +172,10 @@ struct bt_pair *bt_server_new_pair(struct bt_server *s, const struct bt_arrival 
     }
     p->t_first_ns = a->pkt->t_rx_ns ? a->pkt->t_rx_ns : s->now;
     p->hash = a->hash;
+    p->flow = a->flow;
+    p->flow_asked = (a->h.opt.present & BT_HAS_FLOW) != 0;
+    p->measured = false;
+    p->signal = 0;
     bt_pairs_add(&s->pairs, p->hash, &p->client, p->req_id, (uint32_t)(p - s->pair));
     s->backlog++;
     if (s->cfg.latency) {

@@ -57,6 +57,30 @@ struct bt_server_ops {
     enum bt_server_cancel (*on_cancel)(void *arg, uint64_t handle);
 };
 
+// Flow control by waiting time (F-10 to F-18): who measures and decides is the owner's; the server says what comes and
+// goes, and puts on packets what is to be told. Clients are numbered by the owner.
+#define BT_FLOW_NONE    0x7fffffffu // no number: nothing is kept of this client
+#define BT_FLOW_REFUSED 0x80000000u // with a number: the request is past every token, and gets DROP
+
+struct bt_server_took {
+    uint64_t began_ns, ended_ns; // ended 0: nobody said so (F-10)
+};
+
+struct bt_server_came {
+    bool asked;  // its client wants to be told (option 8)
+    bool routed; // a router sent it here
+};
+
+struct bt_server_flow {
+    // A request is here. The number of its client.
+    uint32_t (*arrived)(void *arg, const struct bt_addr *client, struct bt_server_came came, uint64_t now_ns);
+    // It is being answered. took NULL: it was not executed.
+    void (*left)(void *arg, uint32_t number, const struct bt_server_took *took);
+    // The 16 bits for a packet to that client; BT_FLOW_NONE: for one that nobody knows. 0: flow control is off.
+    uint16_t (*signal)(void *arg, uint32_t number, uint64_t now_ns);
+    void *arg;
+};
+
 // A router this worker gives credit to.
 struct bt_server_router {
     struct bt_addr request;  // where it takes requests; its packets carry this address
@@ -89,6 +113,7 @@ struct bt_server_cfg {
     struct bt_hist_slices *latency; // first packet in → last packet out; NULL: not kept
     struct bt_hist_slices *service; // execution: hand-off, or the end of the one before, → reply; NULL: not kept
     struct bt_trace_ring *traces;   // of requests with a trace id; NULL: not kept
+    struct bt_server_flow flow;     // arrived NULL: no flow control
 };
 
 enum bt_server_counter {
@@ -117,6 +142,8 @@ enum bt_server_counter {
     BT_SERVER_CANCELS_KEPT,      // the application goes on
     BT_SERVER_FORGOTTEN,         // ended without an answer: nobody knows whether it was executed
     BT_SERVER_CANCELS_UNMATCHED, // no such copy here: it came too late, too early, twice or from another router
+    BT_SERVER_DROP_FLOW,         // DROP: past every token (F-18)
+    BT_SERVER_FLOW_SIGNALS,      // replies and DROPs that carried a signal
     BT_SERVER_COUNTERS
 };
 extern const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS];
@@ -139,6 +166,10 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq);
 void bt_server_tick(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq);
 uint64_t bt_server_next(const struct bt_server *s);
+
+// When a request's execution began and ended, of which the server knows only that it lies between hand-over and answer
+// (F-10). Before its reply; ended_ns 0: nobody knows. An unknown handle is ignored.
+void bt_server_measured(struct bt_server *s, uint64_t handle, uint64_t began_ns, uint64_t ended_ns);
 
 // Answers. 0; BT_RPC_NO_BUFFER: pool empty, state unchanged, call again later
 // (and drop the request when that does not help: those waiting may hold every packet);

@@ -112,7 +112,7 @@ bool bt_server_displace(struct bt_server *s, uint8_t router)
     bt_server_heard(s, router); // what is told of this counts it
     s->counters[BT_SERVER_DISPLACED]++;
     bt_server_release(s, p, false);
-    bt_server_send_drop(s, &p->client, p->req_id, p->ext, s->txq);
+    bt_server_send_drop(s, p, NULL, s->txq);
     bt_server_end(s, p, BT_FEEDBACK_DROPPED, s->txq);
     bt_server_free_pair(s, p);
     return true;

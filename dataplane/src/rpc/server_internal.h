@@ -49,6 +49,10 @@ struct bt_pair {
     struct bt_train *out;
     struct bt_pair *next_free;
     struct bt_pair *kept_prev, *kept_next; // while KEPT, or RECEIVING without a credit
+    uint32_t flow;                         // its client's number while it is under way (F-10); BT_FLOW_NONE
+    uint16_t signal;                       // what its client is told; 0: nothing
+    bool flow_asked, measured;
+    struct bt_server_took took; // with `measured`
 };
 
 struct bt_pair_list {
@@ -124,6 +128,7 @@ struct bt_arrival {
     struct bt_txq *txq;
     struct bt_addr client; // identity of the pair
     uint32_t hash;         // of the pair, once client is known
+    uint32_t flow;         // of its client, once it was asked for
     uint8_t router;
     bool kept;
 };
@@ -158,8 +163,8 @@ uint32_t bt_server_content(const struct bt_server *s, const struct bt_r2p2_hdr *
 uint32_t bt_server_after_restart(struct bt_server *s, const struct bt_arrival *a, uint32_t known);
 
 // server_reply.c
-void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
-                         struct bt_txq *txq);
+void bt_server_send_drop(struct bt_server *s, struct bt_pair *p, const struct bt_server_why *why, struct bt_txq *txq);
+void bt_server_send_refusal(struct bt_server *s, const struct bt_arrival *a, uint16_t signal); // signal 0: none
 void bt_server_next_burst(struct bt_server *s, struct bt_pair *p, struct bt_txq *txq);
 enum bt_mcase bt_server_on_sack(struct bt_server *s, struct bt_arrival *a);
 
@@ -183,12 +188,22 @@ void bt_server_served(struct bt_server *s, uint8_t router, const struct bt_finis
 void bt_server_end_paid(struct bt_server *s, struct bt_pair *p, const struct bt_finished *f, struct bt_txq *txq);
 void bt_server_pay_unwanted(struct bt_server *s, const struct bt_arrival *a);
 void bt_server_pay_early(struct bt_server *s, const struct bt_pair *p, struct bt_txq *txq);
+// A request is not under way any more, and will not be executed; nothing is told.
+static inline void bt_server_flow_gone(struct bt_server *s, uint32_t *flow)
+{
+    if (__builtin_expect(*flow != BT_FLOW_NONE, 0)) {
+        s->cfg.flow.left(s->cfg.flow.arg, *flow, NULL);
+        *flow = BT_FLOW_NONE;
+    }
+}
+
 // A pair ends; whose credit went back before is only named now.
 static inline void bt_server_end(struct bt_server *s, struct bt_pair *p, uint8_t fate, struct bt_txq *txq)
 {
     struct bt_finished f = {.client = &p->client, .req_id = p->req_id, .fate = fate, .trace = p->trace};
     f.with_trace = p->echo & BT_HAS_TRACE;
     s->backlog--;
+    bt_server_flow_gone(s, &p->flow);
     if (__builtin_expect(!p->paid, 1)) {
         bt_server_served(s, p->router, &f, txq);
     } else {

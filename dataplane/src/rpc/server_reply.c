@@ -26,6 +26,44 @@ static inline void reply_header(const struct bt_pair *p, struct bt_r2p2_hdr *h)
     h->opt.class_id = p->class_id;
     h->opt.class_flags = p->class_flags;
     h->opt.trace = p->trace;
+    if (p->signal != 0) {
+        h->opt.present |= BT_HAS_FLOW;
+        h->opt.flow = p->signal;
+    }
+}
+
+// The request has left, executed or not (took NULL), and its client is told what it may do (F-19). Once: a reply that
+// finds no buffer comes again.
+__attribute__((noinline)) static void flow_left(struct bt_server *s, struct bt_pair *p,
+                                                const struct bt_server_took *took)
+{
+    const struct bt_server_flow *f = &s->cfg.flow;
+    uint32_t number = p->flow;
+    p->flow = BT_FLOW_NONE;
+    f->left(f->arg, number, took);
+    if (p->flow_asked && p->ext) {
+        p->signal = f->signal(f->arg, number, s->now);
+        s->counters[BT_SERVER_FLOW_SIGNALS] += p->signal != 0;
+    }
+}
+
+// Without bt_server_measured: a worker executes one request at a time, as with the service time below.
+static inline void flow_replied(struct bt_server *s, struct bt_pair *p)
+{
+    if (__builtin_expect(p->flow == BT_FLOW_NONE, 1)) {
+        return;
+    }
+    struct bt_server_took took = {p->t_handed_ns > s->free_ns ? p->t_handed_ns : s->free_ns, s->now};
+    flow_left(s, p, p->measured ? &p->took : &took);
+}
+
+void bt_server_measured(struct bt_server *s, uint64_t handle, uint64_t began_ns, uint64_t ended_ns)
+{
+    struct bt_pair *p = executing(s, handle);
+    if (p != NULL) {
+        p->measured = true;
+        p->took = (struct bt_server_took){began_ns, ended_ns};
+    }
 }
 
 // the sampled ones. The application has given its answer, the network has it.
@@ -163,16 +201,17 @@ int bt_server_reply(struct bt_server *s, uint64_t now_ns, uint64_t handle, const
     bt_server_clock(s, now_ns);
     uint32_t len = bt_iov_length(iov, iovcnt), full = bt_port_full(&s->port, &p->client);
     uint32_t first = full;
-    bool options = p->ext && (p->echo & BT_ECHOED);
+    if (len > s->cfg.max_message) {
+        return BT_RPC_TOO_LARGE;
+    }
+    flow_replied(s, p);
+    bool options = p->ext && ((p->echo & BT_ECHOED) || p->signal != 0);
     struct bt_r2p2_hdr h;
     if (options) {
         reply_header(p, &h);
         first -= (uint32_t)bt_options_size(&h.opt);
     }
     struct bt_iov_cursor at = {.iov = iov, .left = iovcnt};
-    if (len > s->cfg.max_message) {
-        return BT_RPC_TOO_LARGE;
-    }
     if (len <= first) {
         return reply_single(s, p, options ? &h : NULL, len, &at, txq);
     }
@@ -258,19 +297,32 @@ static void send_drop(struct bt_server *s, const struct bt_addr *client, struct 
     s->counters[BT_SERVER_NO_BUFFER] += !sent;
 }
 
-static struct bt_r2p2_hdr drop_header(uint16_t req_id, bool ext)
+static struct bt_r2p2_hdr drop_header(uint16_t req_id, bool ext, uint16_t signal)
 {
     struct bt_r2p2_hdr h = {.type = BT_DROP, .policy = BT_POLICY_STICKY, .first = true, .last = true, .ext = ext};
     h.req_id = req_id;
     h.count_or_index = 1;
+    if (signal != 0) {
+        h.opt.present = BT_HAS_FLOW;
+        h.opt.flow = signal;
+    }
     return h;
 }
 
-void bt_server_send_drop(struct bt_server *s, const struct bt_addr *client, uint16_t req_id, bool ext,
-                         struct bt_txq *txq)
+void bt_server_send_refusal(struct bt_server *s, const struct bt_arrival *a, uint16_t signal)
 {
-    struct bt_r2p2_hdr h = drop_header(req_id, ext);
-    send_drop(s, client, &h, NULL, txq);
+    struct bt_r2p2_hdr h = drop_header(a->h.req_id, a->h.ext, signal);
+    s->counters[BT_SERVER_FLOW_SIGNALS] += signal != 0;
+    send_drop(s, &a->client, &h, NULL, a->txq);
+}
+
+void bt_server_send_drop(struct bt_server *s, struct bt_pair *p, const struct bt_server_why *why, struct bt_txq *txq)
+{
+    if (p->flow != BT_FLOW_NONE) {
+        flow_left(s, p, NULL);
+    }
+    struct bt_r2p2_hdr h = drop_header(p->req_id, p->ext, p->signal);
+    send_drop(s, &p->client, &h, why, txq);
 }
 
 // The pair of a request that ends without a reply, its bytes gone.
@@ -298,8 +350,7 @@ int bt_server_drop_why(struct bt_server *s, uint64_t now_ns, uint64_t handle, co
     if (!p) {
         return BT_RPC_BAD_ARGUMENT;
     }
-    struct bt_r2p2_hdr h = drop_header(p->req_id, p->ext);
-    send_drop(s, &p->client, &h, why, txq);
+    bt_server_send_drop(s, p, why, txq);
     bt_server_end(s, p, BT_FEEDBACK_DROPPED, txq);
     bt_server_free_pair(s, p);
     return 0;

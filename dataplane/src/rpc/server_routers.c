@@ -253,6 +253,10 @@ static inline void feedback_body(struct bt_server *s, struct bt_router_slot *r, 
         fb->req_id = f->req_id;
         fb->version = bt_addr_is_v4(f->client) ? 1 : 2;
     }
+    if (s->cfg.flow.arrived != NULL && fb->version == 1 && !r->st.router.legacy) {
+        fb->signal = s->cfg.flow.signal(s->cfg.flow.arg, BT_FLOW_NONE, s->now);
+        fb->version = fb->signal != 0 ? 3 : 1;
+    }
 }
 
 // The header of a FEEDBACK that carries a tag, a trace or both.

@@ -5,12 +5,26 @@
 
 #include "rpc/server_internal.h"
 
+// What who is refused is told: it has left, and if it asked, it hears when to come again.
+static uint16_t refusal_signal(struct bt_server *s, const struct bt_arrival *a)
+{
+    const struct bt_server_flow *f = &s->cfg.flow;
+    if (a->flow == BT_FLOW_NONE) {
+        return 0;
+    }
+    uint32_t number = a->flow & ~BT_FLOW_REFUSED;
+    if (number == a->flow) {
+        f->left(f->arg, number, NULL);
+    }
+    return a->h.ext && (a->h.opt.present & BT_HAS_FLOW) != 0 ? f->signal(f->arg, number, s->now) : 0;
+}
+
 // A request that will not run, said truthfully: counted as received and
 // served at its router, and remembered, lest a duplicate of it runs.
 void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_server_counter why)
 {
     s->counters[why]++;
-    bt_server_send_drop(s, &a->client, a->h.req_id, a->h.ext, a->txq);
+    bt_server_send_refusal(s, a, refusal_signal(s, a));
     // A malformed one that came directly would be refused again: no trace.
     if (why != BT_SERVER_DROP_MALFORMED || a->router != BT_NO_ROUTER) {
         bt_server_remember_refused(s, a);
@@ -61,6 +75,29 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
     return BT_M_OK;
 }
 
+// Sound, and new. False: it was refused.
+static bool admitted(struct bt_server *s, struct bt_arrival *a)
+{
+    const struct bt_server_flow *f = &s->cfg.flow;
+    if (a->h.policy >= BT_POLICY_REPLICATED_WRITE && !s->cfg.replicated) {
+        bt_server_refuse(s, a, BT_SERVER_DROP_POLICY);
+        return false;
+    }
+    if (s->cfg.ops.admit && !s->cfg.ops.admit(s->cfg.ops.arg)) {
+        bt_server_refuse(s, a, BT_SERVER_DROP_ADMIT);
+        return false;
+    }
+    if (f->arrived) {
+        struct bt_server_came came = {(a->h.opt.present & BT_HAS_FLOW) != 0, a->router != BT_NO_ROUTER};
+        a->flow = f->arrived(f->arg, &a->client, came, s->now);
+        if (a->flow & BT_FLOW_REFUSED) {
+            bt_server_refuse(s, a, BT_SERVER_DROP_FLOW);
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
 {
     a->hash = bt_pairs_hash(s->pairs.seed, &a->client, a->h.req_id);
@@ -87,12 +124,7 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
         bt_server_refuse(s, a, BT_SERVER_DROP_MALFORMED);
         return flaw;
     }
-    if (a->h.policy >= BT_POLICY_REPLICATED_WRITE && !s->cfg.replicated) {
-        bt_server_refuse(s, a, BT_SERVER_DROP_POLICY);
-        return BT_M_OK;
-    }
-    if (s->cfg.ops.admit && !s->cfg.ops.admit(s->cfg.ops.arg)) {
-        bt_server_refuse(s, a, BT_SERVER_DROP_ADMIT);
+    if (!admitted(s, a)) {
         return BT_M_OK;
     }
     if (!a->h.last) {
@@ -179,6 +211,7 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
     a.pkt = pkt;
     a.txq = txq;
     a.kept = false;
+    a.flow = BT_FLOW_NONE;
     bt_server_clock(s, now_ns);
     s->txq = txq;
     s->counters[dispatch(s, &a)]++;

@@ -28,6 +28,7 @@ __attribute__((noinline)) static void run_timed(const struct bt_run *run, struct
 {
     uint64_t began = run_clock_ns();
     run->setup.handler(run->setup.arg, job);
+    job->began_ns = began;
     job->took_ns = run_clock_ns() - began;
 }
 
@@ -42,7 +43,7 @@ static inline void execute(struct run_core *core, struct bobtail_request *job)
     }
     set(&core->turns, run_relaxed(&core->turns) + 1);
     job->core = core;
-    if (__builtin_expect(job->home->service != NULL, 0)) {
+    if (__builtin_expect(job->home->timed, 0)) {
         run_timed(run, job);
     } else {
         run->setup.handler(run->setup.arg, job);

@@ -115,6 +115,9 @@ static inline bool answer(struct run_home *home, struct bobtail_request *job, ui
 {
     int result = BT_RPC_TOO_LARGE;
     if (job->reply != NULL && atomic_load_explicit(&job->stage, memory_order_relaxed) == RUN_EXECUTING) {
+        if (__builtin_expect(home->flow, 0)) {
+            bt_server_measured(home->server, job->handle, job->began_ns, job->began_ns + job->took_ns);
+        }
         struct iovec iov = {.iov_base = (void *)(uintptr_t)job->reply, .iov_len = job->reply_len};
         result = bt_server_reply(home->server, now, job->handle, &iov, 1, &home->txq);
     }
@@ -287,6 +290,9 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
 {
     struct bt_server_cfg cfg = port->server;
     cfg.ops = (struct bt_server_ops){.on_request = on_request, .on_cancel = on_cancel, .arg = home};
+    if (port->flow != NULL) {
+        cfg.flow = bt_flow_hooks(port->flow);
+    }
     size_t bytes = bt_server_bytes(&cfg);
     home->io = port->io;
     home->read_only = port->read_only;
@@ -295,6 +301,8 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
     home->max_message = cfg.max_message;
     home->granted = cfg.n;
     home->service = port->service;
+    home->flow = port->flow != NULL;
+    home->timed = home->flow || home->service != NULL;
     home->origins = home->run->setup.origins;
     bt_txq_init(&home->txq);
     home->server_mem = bytes != 0 ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;

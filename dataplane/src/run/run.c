@@ -269,6 +269,11 @@ struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i)
     return &home_of_port(run, i)->txq;
 }
 
+uint32_t bt_run_cores(const struct bt_run *run, uint32_t port)
+{
+    return steals(run) ? run->lane[port].cores : 1;
+}
+
 void bt_run_set_depth(struct bt_run *run, uint16_t n)
 {
     atomic_store(&run->depth, n);

@@ -12,6 +12,7 @@
 #include "bobtail/serve.h"
 #include "io/io.h"
 #include "rpc/server.h"
+#include "run/flow.h"
 #include "sched/sched.h"
 #include "wire/requests.h"
 
@@ -25,6 +26,7 @@ struct bt_run_port {
     struct bt_server_cfg server;    // ops is the runtime's to fill in
     struct bt_hist_slices *service; // of execution, to its reply; NULL: not kept
     ptrdiff_t read_only;            // from a packet's bytes to where they cannot be written; 0: they can
+    struct bt_flow *flow;           // its flow control, for who has the port's token; NULL: none
 };
 
 // Requests over kernel TCP instead of R2P2: a listener for each thread, all at one port (D-5).
@@ -87,6 +89,9 @@ struct bt_server *bt_run_server(struct bt_run *run, uint32_t i);
 struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i);
 // n as configured: with work stealing it is the least that is granted.
 void bt_run_set_depth(struct bt_run *run, uint16_t n);
+
+// Cores that share a port's requests.
+uint32_t bt_run_cores(const struct bt_run *run, uint32_t port);
 
 // n of a lane of k cores (D-3): k (1 + D / S) + 8, at most 64. service_ns 0: nothing was executed yet.
 uint16_t bt_run_depth(uint32_t k, uint64_t loop_ns, double service_ns);

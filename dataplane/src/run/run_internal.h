@@ -40,7 +40,7 @@ struct bobtail_request {
     uint8_t class_flags;
     uint16_t req_id;              // of who asks for it
     struct bt_addr client;        // likewise
-    uint64_t took_ns;             // with a histogram of service times
+    uint64_t began_ns, took_ns;   // with a clock (run_home.timed)
     struct bobtail_request *next; // in a list of jobs
     struct bobtail_bytes one;     // its bytes, where they are in one piece
     uint8_t small[RUN_SMALL];
@@ -75,6 +75,7 @@ struct run_home {
     uint32_t room;                              // what may be taken without another look
     struct bt_hist_slices *service;             // NULL: not kept
     bool origins;                               // who sent a request is asked for
+    bool timed, flow;                           // executions are timed; because of flow control, too
     uint32_t max_pending, max_message;
     _Atomic uint64_t backlog;             // requests that are here; holder writes
     _Alignas(64) _Atomic uint64_t due_ns; // when its timers want a turn; holder writes

@@ -17,6 +17,7 @@
 #define MOVED       (1.0 / 128) // what has changed by less is not solved for again
 #define STEP        (1.0 / 64)  // of the spread, a period
 #define SPREAD_MAX  4.0
+#define LEFT        (1.0 / 16) // of the rate, for those who obey, at least
 #define QUIET       16.0 // gaps without a request: so long a one says that the load has gone
 
 static const double throttle_at = 0.8, release_at = 0.7; // of rho* (F-13, F-14)
@@ -33,7 +34,7 @@ static double weight(uint64_t n, double least)
     return fmax(1.0 / (double)(n + 1), least);
 }
 
-static double cv2(const struct bt_fc_receiver *r)
+double bt_fc_cv2(const struct bt_fc_receiver *r)
 {
     return r->mean_ns > 0 ? fmax(0, r->square_ns2 / (r->mean_ns * r->mean_ns) - 1) : 0;
 }
@@ -52,7 +53,7 @@ static bool moved(double now, double before)
 
 static void solve(struct bt_fc_receiver *r)
 {
-    double variation = cv2(r);
+    double variation = bt_fc_cv2(r);
     r->counts.dispersed += variation > BT_FC_CV2_MAX;
     if (moved(r->mean_ns, r->solved_mean) || moved(1 + variation, 1 + r->solved_cv2)) {
         r->load = bt_fc_load(&r->objective, r->mean_ns, variation);
@@ -102,7 +103,7 @@ static double share_of(const struct bt_fc_conn *c)
     return c->weight > 0 ? c->weight : 1;
 }
 
-static bool active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c)
+bool bt_fc_active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c)
 {
     return c->epoch > r->epoch;
 }
@@ -126,7 +127,7 @@ static void touch(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t until
     if (epoch <= c->epoch) {
         return;
     }
-    if (active(r, c)) {
+    if (bt_fc_active(r, c)) {
         r->weights[c->epoch % BT_FC_EPOCHS] -= share_of(c);
     } else {
         r->active += share_of(c);
@@ -145,9 +146,16 @@ static double backlog(const struct bt_fc_receiver *r)
     return fmin(1, fmax(0.5, 1.5 - wait_ns / r->objective.wait_ns));
 }
 
+// What those who take no part leave of the lane's rate; never nothing.
+static double rate_left(const struct bt_fc_receiver *r)
+{
+    double taken = r->gap_ns > 0 ? r->passed / r->gap_ns : 0;
+    return fmax(r->rate - taken, r->rate * LEFT);
+}
+
 static double rate_of(const struct bt_fc_receiver *r, const struct bt_fc_conn *c)
 {
-    return backlog(r) * r->spread * r->rate * share_of(c) / fmax(r->active, share_of(c));
+    return backlog(r) * r->spread * rate_left(r) * share_of(c) / fmax(r->active, share_of(c));
 }
 
 static void fill(const struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now, bool waking)
@@ -162,10 +170,12 @@ static void fill(const struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t 
     c->filled_at = now;
 }
 
-static void learn_gap(struct bt_fc_receiver *r, uint64_t now)
+static void learn_gap(struct bt_fc_receiver *r, uint64_t now, bool passed)
 {
     double gap = now > r->arrived_at ? (double)(now - r->arrived_at) : 0;
-    r->gap_ns += weight(r->arrivals, WEIGHT / r->objective.cores) * (gap - r->gap_ns);
+    double w = weight(r->arrivals, WEIGHT / r->objective.cores);
+    r->gap_ns += w * (gap - r->gap_ns);
+    r->passed += w * ((passed ? 1 : 0) - r->passed);
     r->arrivals++;
     r->arrived_at = now;
 }
@@ -179,9 +189,9 @@ static void count_in(struct bt_fc_receiver *r, struct bt_fc_conn *c)
 bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 {
     advance(r, now);
-    learn_gap(r, now);
+    learn_gap(r, now, false);
     decide(r, now);
-    bool waking = !active(r, c);
+    bool waking = !bt_fc_active(r, c);
     touch(r, c, now);
     if (!r->throttling) {
         count_in(r, c);
@@ -189,7 +199,7 @@ bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
     }
     fill(r, c, now, waking);
     if (c->level - 1 < -DEBT) {
-        if (now > r->throttled_at + GRACE_NS) {
+        if (!c->elsewhere && now > r->throttled_at + GRACE_NS) {
             r->counts.refused++;
             return false;
         }
@@ -198,6 +208,14 @@ bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
     c->level -= 1;
     count_in(r, c);
     return true;
+}
+
+void bt_fc_passed(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
+{
+    advance(r, now);
+    learn_gap(r, now, true);
+    decide(r, now);
+    count_in(r, c);
 }
 
 void bt_fc_dropped(struct bt_fc_receiver *r, struct bt_fc_conn *c)
@@ -236,7 +254,7 @@ uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_
     if (!r->throttling) {
         return bt_fc_write_tokens(BT_FC_TOKENS);
     }
-    fill(r, c, now, !active(r, c));
+    fill(r, c, now, !bt_fc_active(r, c));
     if (c->level >= 1) {
         return bt_fc_write_tokens((uint32_t)c->level + c->pending);
     }
@@ -246,9 +264,16 @@ uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_
     return bt_fc_write_idle((silence_ns + 999) / 1000);
 }
 
+uint16_t bt_fc_advertise_any(struct bt_fc_receiver *r, uint64_t now)
+{
+    advance(r, now);
+    decide(r, now);
+    return bt_fc_write_tokens(r->throttling ? 0 : BT_FC_TOKENS);
+}
+
 void bt_fc_gone(struct bt_fc_receiver *r, struct bt_fc_conn *c)
 {
-    if (active(r, c)) {
+    if (bt_fc_active(r, c)) {
         r->weights[c->epoch % BT_FC_EPOCHS] -= share_of(c);
         r->active -= share_of(c);
     }

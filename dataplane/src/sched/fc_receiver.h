@@ -20,6 +20,7 @@ struct bt_fc_conn {
     double level;     // tokens it may still use; below 0: used before they were due
     uint64_t filled_at;
     uint64_t epoch; // until when it counts as active, in epochs + 1; 0: never was
+    bool elsewhere; // a router chose this lane: its token may have been another one's, and it is never refused
 };
 
 // What went wrong or was held back, since the beginning.
@@ -38,6 +39,7 @@ struct bt_fc_receiver {
     double load;                        // rho*
     double rate;                        // requests a nanosecond, of the lane: what may come
     double spread;                      // 1 or more: so many times that is given to the connections together
+    double passed; // moving average: share of the requests whose senders take no part
     uint64_t samples, arrivals;
     uint64_t pending; // requests that came and were not answered yet, of all connections
     uint32_t turn;    // of silences, which differ in length
@@ -52,12 +54,20 @@ struct bt_fc_receiver {
 void bt_fc_receiver_init(struct bt_fc_receiver *r, const struct bt_fc_objective *objective, uint64_t now);
 // A request of c is here. False: it had no token left and is to be dropped; nothing of it is counted but that.
 bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now);
+// A request of somebody who takes no part (F-49): it is load like any, and never refused. c stands for all of them.
+void bt_fc_passed(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now);
 // It was served from began to ended, and is being answered. ended 0: nobody said so.
 void bt_fc_served(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t began, uint64_t ended);
 // It is being answered without having been served (cancelled, refused by the service).
 void bt_fc_dropped(struct bt_fc_receiver *r, struct bt_fc_conn *c);
 // The 16 bits for what is sent to c now (wire/fc_signal.h).
 uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now);
+// The 16 bits for whom nobody knows yet.
+uint16_t bt_fc_advertise_any(struct bt_fc_receiver *r, uint64_t now);
+// Squared coefficient of variation of the service time.
+double bt_fc_cv2(const struct bt_fc_receiver *r);
+// c sent within the last 24 to 32 ms, or is silent because it was told so.
+bool bt_fc_active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c);
 // c is no more.
 void bt_fc_gone(struct bt_fc_receiver *r, struct bt_fc_conn *c);
 // Offered load of a core as it is now (F-11); above 1 where more is offered than served.

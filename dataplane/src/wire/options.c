@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-static const uint8_t known_max = BT_OPTION_SESSION;
+static const uint8_t known_max = BT_OPTION_FLOW;
 
 static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_options *o)
 {
@@ -25,7 +25,7 @@ static enum bt_mcase read_forwarded(const uint8_t *v, size_t len, struct bt_opti
 // v: value, len: whole option.
 static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size_t offset, struct bt_options *o)
 {
-    static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6, 18};
+    static const uint8_t size[] = {0, 0, 12, 4, 10, 6, 6, 18, 4};
     if (kind == BT_OPTION_FORWARDED) {
         return read_forwarded(v, len, o);
     }
@@ -52,6 +52,9 @@ static enum bt_mcase read_known(uint8_t kind, const uint8_t *v, size_t len, size
     case BT_OPTION_SESSION:
         o->session = bt_get64(v);
         o->session_seq = bt_get64(v + 8);
+        break;
+    case BT_OPTION_FLOW:
+        o->flow = bt_get16(v);
         break;
     default:
         o->router_id = bt_get32(v);
@@ -115,6 +118,9 @@ size_t bt_options_sum(const struct bt_options *o)
     if (o->present & BT_HAS_SESSION) {
         n += 18;
     }
+    if (o->present & BT_HAS_FLOW) {
+        n += 4;
+    }
     return (n + 3) & ~(size_t)3;
 }
 
@@ -176,6 +182,11 @@ size_t bt_options_encode(uint8_t *start, size_t header_offset, struct bt_options
         bt_put64(p, o->session);
         bt_put64(p + 8, o->session_seq);
         p += 16;
+    }
+    if (o->present & BT_HAS_FLOW) {
+        p = begin(p, BT_OPTION_FLOW, 4);
+        bt_put16(p, o->flow);
+        p += 2;
     }
     memset(p, BT_OPTION_PAD, size - (size_t)(p - start));
     return size;

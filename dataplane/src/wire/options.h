@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header options (R-55… ): forwarded-for, tag, class, trace, router id, copy, session.
+// Header options (R-55…, F-49): forwarded-for, tag, class, trace, router id, copy, session, flow.
 #ifndef BT_WIRE_OPTIONS_H
 #define BT_WIRE_OPTIONS_H
 
@@ -18,6 +18,7 @@ enum bt_option_kind {
     BT_OPTION_ROUTER = 5,    // u32: 6 bytes
     BT_OPTION_COPY = 6,      // u32: 6 bytes
     BT_OPTION_SESSION = 7,   // u64 session, u64 number: 18 bytes
+    BT_OPTION_FLOW = 8,      // u16 of wire/fc_signal.h: 4 bytes
 };
 
 #define BT_OPTION_CRITICAL 0x80u // top bit of an unknown kind: reject
@@ -33,6 +34,7 @@ enum bt_option_kind {
 #define BT_HAS_ROUTER    (1u << BT_OPTION_ROUTER)
 #define BT_HAS_COPY      (1u << BT_OPTION_COPY)
 #define BT_HAS_SESSION   (1u << BT_OPTION_SESSION)
+#define BT_HAS_FLOW      (1u << BT_OPTION_FLOW)
 
 struct bt_options {
     uint32_t present;
@@ -44,6 +46,7 @@ struct bt_options {
     uint8_t class_id, class_flags;
     uint8_t key_id, tag_flags;
     uint16_t tag_offset; // of the 8 tag bytes from the start of the packet
+    uint16_t flow;       // F-49: of a REQUEST, that its client wants to be told; of REPLY and DROP, what it is told
     uint8_t tag[8];
 };
 

@@ -206,6 +206,9 @@ static void merge_options(struct bt_options *into, const struct bt_options *add)
         into->session = add->session;
         into->session_seq = add->session_seq;
     }
+    if (add->present & BT_HAS_FLOW) {
+        into->flow = add->flow;
+    }
 }
 
 bool bt_r2p2_add_options(struct bt_pkt *pkt, struct bt_r2p2_hdr *h, const struct bt_options *add)

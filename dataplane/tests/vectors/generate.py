@@ -70,6 +70,8 @@ def options(d):
         out += bytes([5, 6]) + struct.pack(">I", d["routerId"])
     if "copy" in d:
         out += bytes([6, 6]) + struct.pack(">I", d["copy"])
+    if "flow" in d:
+        out += bytes([8, 4]) + struct.pack(">H", d["flow"])
     return out + b"\0" * (-len(out) % 4)
 
 
@@ -127,6 +129,11 @@ def packets():
         good("router id", "server", hdr("REQUEST", payload=text, routerId=0xDEADBEEF)),
         good("copy (R-270)", "server", hdr("REQUEST", payload=text, copy=0x01020304)),
         good("CANCEL (R-270)", "server", hdr("CANCEL", forwarded="10.1.2.3:40000", copy=0xFFFFFFFF)),
+        good("flow control asked for (F-49)", "server", hdr("REQUEST", payload=text, flow=0x7FFF)),
+        good("tokens (F-31)", "client", hdr("REPLY", payload=text, flow=5, trace=str(0x1122334455667788))),
+        good("silence (F-31)", "client", hdr("DROP", policy=1, payload=b"DROP".hex(), flow=0x81F4)),
+        good("window 0 (F-31)", "client", hdr("REPLY", payload=text, flow=0)),
+        bad("flow control of 5 bytes", "client", "OPT-LENGTH", "cc1010c012340001" + "0805000500000000"),
         good("CANCEL, IPv6, tagged", "server", hdr("CANCEL", forwarded="[fd00::1:2]:40001", tag=tag, copy=7)),
         good("every option but the router's, 64-byte header", "server",
              hdr("REQUEST", payload=text, forwarded="[2001:db8::ff]:65535", tag=tag, trace=str(MASK), copy=1,
@@ -206,12 +213,12 @@ def feedback_payload(d):
     if d["version"] == 0:
         return head
     return head + struct.pack(">BBHIQQ", d["version"], d["flags"], d["n"], d["incarnation"], int(d["received"]),
-                              int(d["served"]))
+                              int(d["served"])) + (struct.pack(">HH", d["signal"], 0) if d["version"] == 3 else b"")
 
 
-def fb(version, client="10.1.2.3:40000", flags=4, req_id=0x0102, n=3, inc=7, received=10, served=9):
+def fb(version, client="10.1.2.3:40000", flags=4, req_id=0x0102, n=3, inc=7, received=10, served=9, signal=None):
     return {"version": version, "flags": flags, "reqId": req_id, "client": client, "n": n, "incarnation": inc,
-            "received": str(received), "served": str(served)}
+            "received": str(received), "served": str(served), **({} if signal is None else {"signal": signal})}
 
 
 FEEDBACK_V1 = feedback_payload(fb(1)).hex()
@@ -225,7 +232,7 @@ def feedbacks():
         return {"name": name, "hex": data if isinstance(data, str) else data.hex(), "case": case}
 
     legacy = fb(0, n=0, inc=0, received=0, served=0)
-    newer = fb(3)
+    newer = fb(4)
     v1 = feedback_payload(fb(1))
     v2 = feedback_payload(fb(2, client="[fd00::1]:40000"))
     return [
@@ -237,8 +244,12 @@ def feedbacks():
         ok("LEAVE, n 0", fb(1, client="0.0.0.0:0", flags=2, req_id=0, n=0)),
         ok("periodic", fb(1, client="0.0.0.0:0", flags=0x10, req_id=0)),
         ok("version 2, IPv6", fb(2, client="[fd00::1]:40000")),
-        {"name": "version 3 with trailing bytes: read as version 1 (M-25)", "case": "OK", "decoded": newer,
+        {"name": "version 4 with trailing bytes: read as version 1 (M-25)", "case": "OK", "decoded": newer,
          "hex": (feedback_payload(newer) + b"\x01\x02\x03").hex()},
+        ok("version 3, tokens (F-49)", fb(3, signal=16)),
+        ok("version 3, silence, no pair", fb(3, client="0.0.0.0:0", flags=0x10, req_id=0, signal=0x81F4)),
+        no("version 3 without its signal", "M-21", feedback_payload(fb(3, signal=16))[:32]),
+        no("version 3 with a trailing byte", "M-25", feedback_payload(fb(3, signal=16)) + b"\0"),
         no("empty", "M-21", ""),
         no("7 bytes", "M-21", v1[:7]),
         no("9 bytes", "M-21", v1[:9]),

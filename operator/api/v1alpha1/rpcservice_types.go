@@ -65,6 +65,9 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
 // +kubebuilder:validation:XValidation:rule="!has(self.router.fastPath) || self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
+// +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.protocol == 'R2P2'",message="`flowControl` needs `protocol` R2P2: replies carry what it says"
+// +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.router.placement != 'Switch'",message="`flowControl` needs `router.placement` Software or None: what a switch drops says nothing of it"
+// +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.flowControl.waitMicroseconds < self.requestTimeoutMilliseconds * 1000",message="`flowControl.waitMicroseconds` must be less than `requestTimeoutMilliseconds`: nobody waits for longer"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: clients of the two cannot talk to the same pods; create another RpcService"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.router.placement == 'None'",message="`router.placement` must be None when `protocol` is TCP: CRAB balances connections by their SYN, and no router sees their requests"
 // +kubebuilder:validation:XValidation:rule="(self.protocol == 'TCP') == has(self.tcp)",message="`tcp` must be given when `protocol` is TCP, and only then: it names the port that servers listen on"
@@ -158,6 +161,11 @@ type RpcServiceSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
+
+	// flowControl has servers tell clients how much they may send, so that requests
+	// do not wait for too long (docs/guides/flow-control.md).
+	// +optional
+	FlowControl *RpcServiceFlowControl `json:"flowControl,omitempty"`
 }
 
 // Protocol is what clients speak.
@@ -428,4 +436,8 @@ type RpcServiceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ConfigHash string `json:"configHash,omitempty"`
+
+	// flowControl is what servers say of it; absent while `spec.flowControl` is.
+	// +optional
+	FlowControl *FlowControlStatus `json:"flowControl,omitempty"`
 }

@@ -16,15 +16,17 @@ import (
 
 // The configuration document and its parts; see package config.
 type (
-	Config     = config.Document
-	Source     = config.Source
-	Service    = config.Service
-	HoldBack   = config.HoldBack
-	Admission  = config.Admission
-	Hedging    = config.Hedging
-	Member     = config.Member
-	Router     = config.Router
-	FieldError = config.FieldError
+	Config    = config.Document
+	Source    = config.Source
+	Service   = config.Service
+	HoldBack  = config.HoldBack
+	Admission = config.Admission
+	Hedging   = config.Hedging
+	// FlowControl is flow control by waiting time.
+	FlowControl = config.FlowControl
+	Member      = config.Member
+	Router      = config.Router
+	FieldError  = config.FieldError
 )
 
 // ConfigAPIVersion is the only version of the document in use.
@@ -57,6 +59,7 @@ type (
 	RouterHeard    = ctl.RouterHeard
 	HedgingState   = ctl.HedgingState
 	FastPathState  = ctl.FastPathState
+	FlowState      = ctl.FlowState
 	DeviceState    = ctl.DeviceState
 	Hello          = ctl.Hello
 	Counters       = ctl.Counters

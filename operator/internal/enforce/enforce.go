@@ -81,11 +81,10 @@ func Admission(slo *v1alpha1.ServiceLevelObjective) (*dataplane.Admission, error
 	if slo == nil {
 		return nil, nil
 	}
-	percentile, ok := new(big.Rat).SetString(slo.Spec.Percentile)
+	per, ok := PercentilePer100000(slo.Spec.Percentile)
 	if !ok {
 		return nil, fmt.Errorf("percentile %q of ServiceLevelObjective %s is no number", slo.Spec.Percentile, slo.Name)
 	}
-	per := percentile.Mul(percentile, big.NewRat(1000, 1))
 	controller := slo.Spec.Enforcement.Controller
 	if controller == "" {
 		controller = v1alpha1.ControllerTrack
@@ -93,9 +92,19 @@ func Admission(slo *v1alpha1.ServiceLevelObjective) (*dataplane.Admission, error
 	return &dataplane.Admission{
 		Mode: string(slo.Spec.Enforcement.Mode), Controller: string(controller),
 		LatencyMicroseconds: int(slo.Spec.LatencyMicroseconds),
-		PercentilePer100000: int(new(big.Int).Quo(per.Num(), per.Denom()).Int64()),
+		PercentilePer100000: per,
 		DroppableClasses:    droppable(slo.Spec.Enforcement.Classes),
 	}, nil
+}
+
+// PercentilePer100000 is a percentile as configurations say it: 99000 of "99".
+func PercentilePer100000(percentile string) (int, bool) {
+	p, ok := new(big.Rat).SetString(percentile)
+	if !ok {
+		return 0, false
+	}
+	p.Mul(p, big.NewRat(1000, 1))
+	return int(new(big.Int).Quo(p.Num(), p.Denom()).Int64()), true
 }
 
 // droppable lists the classes on the wire that may be refused.

@@ -79,6 +79,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 		doc.Service.HoldBack = dataplane.HoldBack{Packets: int(h.Packets), Microseconds: int(h.Microseconds)}
 	}
 	doc.Service.Hedging = hedging(s, peers.Hedging)
+	doc.Service.FlowControl = flowControl(s, peers.Objective)
 	if o := peers.Objective; o != nil {
 		doc.Service.Admission = o.Admission
 		doc.Sources = append(doc.Sources, o.Source)

@@ -38,6 +38,7 @@ const (
 	MaxAdmissionPercentile  = 99990
 	MaxClass                = 7
 	MaxProbePerMillion      = 1000000
+	MaxWaitMicroseconds     = 10000000
 )
 
 // Document is the whole configuration of one RpcService.
@@ -81,6 +82,18 @@ type Service struct {
 	Admission *Admission `json:"admission,omitempty"`
 	// Hedging is second copies of requests, sent by the routers; nil: none.
 	Hedging *Hedging `json:"hedging,omitempty"`
+	// FlowControl is what servers tell clients that ask how much they may send; nil: nothing.
+	FlowControl *FlowControl `json:"flowControl,omitempty"`
+}
+
+// FlowControl is how long requests may wait (F-1…F-8).
+type FlowControl struct {
+	// WaitMicroseconds is the longest wait, of the percentile
+	// PercentilePer100000 (99000: p99).
+	WaitMicroseconds    int `json:"waitMicroseconds"`
+	PercentilePer100000 int `json:"percentilePer100000"`
+	// Model is Refined, or Paper as published.
+	Model string `json:"model"`
 }
 
 // Hedging says when a router sends a request a second time (R-249…R-252). It

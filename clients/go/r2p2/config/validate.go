@@ -66,6 +66,18 @@ func (s *Service) validate() *FieldError {
 		within("service.holdBack.microseconds", s.HoldBack.Microseconds, 0, MaxHoldBackMicroseconds),
 		s.Admission.validate(),
 		s.Hedging.validate(s.Policy),
+		s.FlowControl.validate(),
+	)
+}
+
+func (f *FlowControl) validate() *FieldError {
+	if f == nil {
+		return nil
+	}
+	return first(
+		within("service.flowControl.waitMicroseconds", f.WaitMicroseconds, 1, MaxWaitMicroseconds),
+		within("service.flowControl.percentilePer100000", f.PercentilePer100000, MinAdmissionPercentile, MaxAdmissionPercentile),
+		oneOf("service.flowControl.model", f.Model, FlowControlModels),
 	)
 }
 

@@ -25,5 +25,8 @@ var Controllers = []string{"Track", "AIAD"}
 // HedgingModes are the words of service.hedging.mode.
 var HedgingModes = []string{"LoadAware", "Delayed", "Probe"}
 
+// FlowControlModels are the words of service.flowControl.model.
+var FlowControlModels = []string{"Refined", "Paper"}
+
 // Cancellations are the words of service.hedging.cancellation.
 var Cancellations = []string{"Answered", "Preemptive"}

@@ -128,10 +128,28 @@ type State struct {
 	Device        *DeviceState   `json:"device,omitempty"`  // absent on Linux sockets
 	Members       []WorkerState  `json:"members,omitempty"` // router only, one entry per worker
 	Queue         *QueueState    `json:"queue,omitempty"`
-	Hedging       *HedgingState  `json:"hedging,omitempty"`  // router only
-	FastPath      *FastPathState `json:"fastPath,omitempty"` // router only, absent when nobody asked for it
-	Backlog       *int           `json:"backlog,omitempty"`  // server only: requests accepted and not finished
-	Workers       []ServedWorker `json:"workers,omitempty"`  // server only
+	Hedging       *HedgingState  `json:"hedging,omitempty"`     // router only
+	FastPath      *FastPathState `json:"fastPath,omitempty"`    // router only, absent when nobody asked for it
+	Backlog       *int           `json:"backlog,omitempty"`     // server only: requests accepted and not finished
+	Workers       []ServedWorker `json:"workers,omitempty"`     // server only
+	FlowControl   *FlowState     `json:"flowControl,omitempty"` // server only, absent without it
+}
+
+// FlowState is what a server's flow control decided last, of the port that is
+// closest to its limit; Refused, Silences and Clients are sums over all ports.
+type FlowState struct {
+	Throttling bool `json:"throttling"`
+	// Alarm: service times differ so much that AdmittedMillionths says little (F-8).
+	Alarm bool `json:"alarm"`
+	// LoadMillionths is the load of a core, AdmittedMillionths the one at which the
+	// objective is just met; 0: nothing is decided yet.
+	LoadMillionths       uint64 `json:"loadMillionths"`
+	AdmittedMillionths   uint64 `json:"admittedMillionths"`
+	ServiceNanoseconds   uint64 `json:"serviceNanoseconds"`
+	VariationThousandths uint64 `json:"variationThousandths"`
+	Refused              uint64 `json:"refused"`
+	Silences             uint64 `json:"silences"`
+	Clients              uint64 `json:"clients"`
 }
 
 // HedgingState is what a router knows of the second copies it sends (R-249),

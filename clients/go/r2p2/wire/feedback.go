@@ -21,11 +21,12 @@ const (
 	feedbackLegacySize = 8
 	feedbackV1Size     = 32
 	feedbackV2Size     = 44
+	feedbackV3Size     = 36
 )
 
 // FeedbackMsg is the payload of a FEEDBACK: what a worker tells one router.
 type FeedbackMsg struct {
-	Version     uint8 // 0 legacy, 1 IPv4, 2 IPv6, or newer
+	Version     uint8 // 0 legacy, 1 IPv4, 2 IPv6, 3 IPv4 with a signal, or newer
 	Flags       uint8
 	ReqID       uint16 // of the finished pair
 	Client      netip.AddrPort
@@ -33,6 +34,7 @@ type FeedbackMsg struct {
 	Incarnation uint32
 	Received    uint64
 	Served      uint64
+	Signal      FlowSignal // version 3: what a client without tokens is told (F-49)
 }
 
 // Decode reads a payload. Version 2 is told by its length, because its version
@@ -58,8 +60,13 @@ func (f *FeedbackMsg) Decode(p []byte) Case {
 		if f.Version == 0 || f.Version == 2 {
 			return M21
 		}
-		if f.Version == 1 && n > feedbackV1Size {
+		switch {
+		case f.Version == 1 && n > feedbackV1Size, f.Version == 3 && n > feedbackV3Size:
 			return M25
+		case f.Version == 3 && n < feedbackV3Size:
+			return M21
+		case f.Version == 3:
+			f.Signal = FlowSignal(binary.BigEndian.Uint16(p[feedbackV1Size:]))
 		}
 	}
 	if int64(f.Received-f.Served) < 0 { // serial arithmetic: both counters wrap

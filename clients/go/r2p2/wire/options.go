@@ -9,9 +9,9 @@ import (
 )
 
 // Has is a set of known option kinds, one bit per kind.
-type Has uint8
+type Has uint16
 
-// Known options.
+// Known options (R-55 to, F-49).
 const (
 	HasForwarded Has = 1 << 1 // the client as the router saw it
 	HasTag       Has = 1 << 2
@@ -20,6 +20,7 @@ const (
 	HasRouterID  Has = 1 << 5
 	HasCopy      Has = 1 << 6
 	HasSession   Has = 1 << 7
+	HasFlow      Has = 1 << 8 // F-49
 )
 
 const (
@@ -31,7 +32,8 @@ const (
 	kindRouterID  = 5
 	kindCopy      = 6
 	kindSession   = 7
-	kindKnownMax  = kindSession
+	kindFlow      = 8
+	kindKnownMax  = kindFlow
 	kindCritical  = 0x80 // an unknown kind with this bit must be understood
 
 	lenForwarded4 = 8
@@ -39,7 +41,7 @@ const (
 )
 
 // lengths of whole options by kind; forwarded-for has two.
-var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6, kindCopy: 6, kindSession: 18}
+var lengths = [...]int{kindTag: 12, kindClass: 4, kindTrace: 10, kindRouterID: 6, kindCopy: 6, kindSession: 18, kindFlow: 4}
 
 // Class flags.
 const (
@@ -53,9 +55,10 @@ type Options struct {
 	Forwarded  netip.AddrPort
 	Trace      uint64
 	RouterID   uint32
-	Copy       uint32 // which of its router's copies a REQUEST is, or a CANCEL names; never 0
-	Session    uint64 // who asks for a replicated write,
-	Sequence   uint64 // and which of its writes it is
+	Copy       uint32     // which of its router's copies a REQUEST is, or a CANCEL names; never 0
+	Session    uint64     // who asks for a replicated write,
+	Sequence   uint64     // and which of its writes it is
+	Flow       FlowSignal // of a REQUEST, FlowAsk; of REPLY and DROP, what the client is told
 	Class      uint8
 	ClassFlags uint8
 	KeyID      uint8
@@ -116,6 +119,8 @@ func (o *Options) read(kind byte, v []byte, length, offset int) Case {
 		o.Copy = binary.BigEndian.Uint32(v)
 	case kindSession:
 		o.Session, o.Sequence = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
+	case kindFlow:
+		o.Flow = FlowSignal(binary.BigEndian.Uint16(v))
 	default:
 		o.RouterID = binary.BigEndian.Uint32(v)
 	}
@@ -173,6 +178,10 @@ func (o *Options) append(b []byte, offset int) []byte {
 		b = append(b, kindSession, byte(lengths[kindSession]))
 		b = binary.BigEndian.AppendUint64(b, o.Session)
 		b = binary.BigEndian.AppendUint64(b, o.Sequence)
+	}
+	if o.Present&HasFlow != 0 {
+		b = append(b, kindFlow, byte(lengths[kindFlow]))
+		b = binary.BigEndian.AppendUint16(b, uint16(o.Flow))
 	}
 	for (len(b)-start)%4 != 0 {
 		b = append(b, kindPad)

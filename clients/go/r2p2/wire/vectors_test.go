@@ -28,6 +28,7 @@ type vectors struct {
 			HeaderSize                        int
 			Forwarded                         *string
 			Tag, Class, Trace, RouterID, Copy json.RawMessage
+			Flow                              json.RawMessage
 		}
 		Canonical bool
 	}
@@ -39,6 +40,7 @@ type vectors struct {
 			Client           string
 			Incarnation      uint32
 			Received, Served string
+			Signal           uint16
 		}
 	}
 	Sack []struct {
@@ -120,10 +122,13 @@ func TestPacketVectors(t *testing.T) {
 				t.Errorf("decoded %s, want %s", got, want)
 			}
 			o := h.Options
-			for bit, raw := range map[Has]json.RawMessage{HasTag: d.Tag, HasClass: d.Class, HasTrace: d.Trace, HasRouterID: d.RouterID, HasCopy: d.Copy} {
+			for bit, raw := range map[Has]json.RawMessage{HasTag: d.Tag, HasClass: d.Class, HasTrace: d.Trace, HasRouterID: d.RouterID, HasCopy: d.Copy, HasFlow: d.Flow} {
 				if (o.Present&bit != 0) != (raw != nil) {
 					t.Errorf("option bit %#x present %v, want %v", bit, o.Present&bit != 0, raw != nil)
 				}
+			}
+			if d.Flow != nil && fmt.Sprint(uint16(o.Flow)) != string(d.Flow) {
+				t.Errorf("flow %d, want %s", o.Flow, d.Flow)
 			}
 			if d.Forwarded != nil && o.Forwarded != netip.MustParseAddrPort(*d.Forwarded) {
 				t.Errorf("forwarded for %v, want %s", o.Forwarded, *d.Forwarded)
@@ -154,8 +159,8 @@ func TestFeedbackVectors(t *testing.T) {
 			}
 			want := fmt.Sprint(d.Version, d.Flags, d.ReqID, netip.MustParseAddrPort(d.Client), d.N, d.Incarnation, " ", d.Received, " ", d.Served)
 			got := fmt.Sprint(f.Version, f.Flags, f.ReqID, f.Client, f.N, f.Incarnation, " ", fmt.Sprint(f.Received), " ", fmt.Sprint(f.Served))
-			if got != want {
-				t.Errorf("decoded %s, want %s", got, want)
+			if got != want || uint16(f.Signal) != d.Signal {
+				t.Errorf("decoded %s signal %d, want %s signal %d", got, f.Signal, want, d.Signal)
 			}
 			if f.Version == 1 || f.Version == 2 && f.Flags&FeedbackPair != 0 {
 				if again := f.Append(nil); string(again) != string(p) {

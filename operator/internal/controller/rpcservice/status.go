@@ -57,6 +57,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	st.Switch = p.onSwitch.status
 	st.FastPath = fastPathStatus(s, p.fastPath)
 	st.Jitter = jitterStatus(s)
+	st.FlowControl = flowControlStatus(s)
 	if done.document.hash != "" {
 		st.ConfigHash = done.document.hash
 	}
