@@ -59,7 +59,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.apply(ctx); err != nil {
 		return errors.Join(err, s.describe(ctx))
 	}
-	for _, part := range []func(context.Context) error{s.traffic, s.rollout, s.fallBack} {
+	for _, part := range []func(context.Context) error{s.traffic, s.capabilities, s.rollout, s.fallBack} {
 		if err := part(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}

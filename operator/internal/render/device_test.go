@@ -150,16 +150,21 @@ func TestWhatDevicePodsAsk(t *testing.T) {
 // and then nothing: what stands in our slices is all that clients see.
 func TestServicesOfADeviceSelectNothing(t *testing.T) {
 	in := load(t, "testdata/afxdp.in.yaml")
-	if s := clientService(in); s.Spec.Selector != nil || s.Spec.ClusterIP != corev1.ClusterIPNone {
+	s := clientService(in)
+	if s.Spec.Selector != nil || s.Spec.ClusterIP != corev1.ClusterIPNone {
 		t.Errorf("%+v", s.Spec)
+	}
+	// Else Kubernetes gives it both families, and refuses them when it selects again.
+	if p := s.Spec.IPFamilyPolicy; p == nil || *p != corev1.IPFamilyPolicySingleStack {
+		t.Errorf("families of IP: %+v", s.Spec)
 	}
 	in.EmptyingSelector = true
 	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != "nobody" {
 		t.Errorf("while slices are emptied: %v", s.Spec.Selector)
 	}
 	in.Device = v1alpha1.Device{Type: v1alpha1.DeviceKernel}
-	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != v1alpha1.ComponentRouter {
-		t.Errorf("on Kernel: %v", s.Spec.Selector)
+	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != v1alpha1.ComponentRouter || s.Spec.IPFamilyPolicy != nil {
+		t.Errorf("on Kernel: %+v", s.Spec)
 	}
 	for _, o := range endpointSlices(in) {
 		if got := o.(interface{ GetName() string }).GetName(); !strings.HasPrefix(got, "hello-") {
