@@ -53,13 +53,16 @@ type service struct {
 
 // Run plays all of it on a running cluster.
 func (s *Suite) Run(ctx context.Context) error {
-	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service); err != nil {
+	if err := s.loadAgent(ctx); err != nil {
+		return err
+	}
+	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, withNodes); err != nil {
 		return err
 	}
 	if err := s.apply(ctx); err != nil {
 		return errors.Join(err, s.describe(ctx))
 	}
-	for _, part := range []func(context.Context) error{s.traffic, s.capabilities, s.rollout, s.fallBack} {
+	for _, part := range []func(context.Context) error{s.host, s.traffic, s.capabilities, s.rollout, s.fallBack} {
 		if err := part(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}
