@@ -217,7 +217,7 @@ func TestHostPodIsPinned(t *testing.T) {
 		user   int64
 		folder string
 	}{
-		"nodes.enabled=true":                                          {0, "/var/lib/kubelet/pod-resources"},
+		"nodes.enabled=true": {0, "/var/lib/kubelet/pod-resources"},
 		"nodes.enabled=true,nodes.podResources=/k/pod-resources":      {0, "/k/pod-resources"},
 		"nodes.enabled=true,nodes.podResources=,nodes.resources=null": {65532, ""},
 	} {
