@@ -106,10 +106,10 @@ func TestWhatDevicePodsAsk(t *testing.T) {
 			[]string{"--address=@/run/bobtail/address", "--driver=dpdk", "--dpdk-port=net_af_xdp0,iface=net1,busy_budget=0", "--dpdk-hugepages=off"}},
 		{"sriov", `[{"name":"vfs","namespace":"net-system","interface":"net1"}]`, "SRIOV net-system/vfs intel.com/sriov-vfs",
 			map[corev1.ResourceName]string{"intel.com/sriov-vfs": "1", "hugepages-2Mi": "128Mi"}, nil,
-			[]string{"--dpdk-port=env:PCIDEVICE_INTEL_COM_SRIOV_VFS", "--dpdk-gateway=10.77.0.254", "--dpdk-hugepages=on"}},
+			[]string{"--dpdk-port=env:PCIDEVICE_INTEL_COM_SRIOV_VFS", "--dpdk-gateway=10.77.0.254", "--dpdk-hugepages=auto"}},
 		{"sriov-claim", `[{"name":"vfs","namespace":"default","interface":"net1"}]`, "SRIOV default/vfs claim vf", nil, []string{"device"}, nil},
 		{"fallback", `[{"name":"data","namespace":"default","interface":"net1"}]`, "AFXDP default/data",
-			map[corev1.ResourceName]string{"hugepages-1Gi": "1Gi"}, nil, []string{"--dpdk-hugepages=on"}},
+			map[corev1.ResourceName]string{"hugepages-1Gi": "1Gi"}, nil, []string{"--dpdk-hugepages=auto"}},
 		{"fallback-kernel", "", "", nil, nil, []string{"--address=$(POD_IP)"}},
 	} {
 		for component, d := range deployments(load(t, "testdata/"+c.file+".in.yaml")) {
