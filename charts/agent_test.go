@@ -183,3 +183,68 @@ func TestNoAgentByDefault(t *testing.T) {
 		t.Error("the default chart has parts of the agent")
 	}
 }
+
+// What reads nodes may read one Node and write its own kind, nothing else.
+func TestHostRightsArePinned(t *testing.T) {
+	want := []string{"bobtail.dev/nodedataplanes/status: patch", "bobtail.dev/nodedataplanes: create patch", "core/nodes: get"}
+	rendered := template(t, "bobtail", "--set", "nodes.enabled=true")
+	found := 0
+	for _, role := range documents[rbacv1.ClusterRole](t, rendered, "ClusterRole") {
+		if role.Name == "bobtail-host" {
+			found++
+			if got := rights(role.Rules); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	for _, role := range documents[rbacv1.Role](t, rendered, "Role") {
+		if role.Name == "bobtail-host" {
+			t.Errorf("a role of a namespace, too: %+v", role)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d roles", found)
+	}
+	if strings.Contains(template(t, "bobtail", "--set", "crab.enabled=true"), "bobtail-host") {
+		t.Error("it is there without nodes.enabled")
+	}
+}
+
+// On the node it has the network to look at and one folder to read, and no capability. Root
+// it is for the kubelet's socket alone.
+func TestHostPodIsPinned(t *testing.T) {
+	for set, want := range map[string]struct {
+		user   int64
+		folder string
+	}{
+		"nodes.enabled=true": {0, "/var/lib/kubelet/pod-resources"},
+		"nodes.enabled=true,nodes.podResources=/k/pod-resources":      {0, "/k/pod-resources"},
+		"nodes.enabled=true,nodes.podResources=,nodes.resources=null": {65532, ""},
+	} {
+		sets := documents[appsv1.DaemonSet](t, template(t, "bobtail", "--set", set), "DaemonSet")
+		if len(sets) != 1 {
+			t.Fatalf("%s: %d DaemonSets", set, len(sets))
+		}
+		pod := sets[0].Spec.Template.Spec
+		if !pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+			t.Errorf("%s: the pod has more of the host than its network, or other containers", set)
+		}
+		c := pod.Containers[0].SecurityContext
+		if c.Privileged != nil || *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Add) != 0 ||
+			!slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || *c.RunAsUser != want.user {
+			t.Errorf("%s: security context %+v", set, c)
+		}
+		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s: seccomp %v", set, pod.SecurityContext.SeccompProfile)
+		}
+		asks := slices.Contains(pod.Containers[0].Args, "--kubelet=/run/kubelet/kubelet.sock")
+		if asks != (want.folder != "") || len(pod.Containers[0].Ports) != 0 {
+			t.Errorf("%s: arguments %q, ports %v", set, pod.Containers[0].Args, pod.Containers[0].Ports)
+		}
+		switch {
+		case want.folder == "" && len(pod.Volumes) == 0:
+		case len(pod.Volumes) != 1 || pod.Volumes[0].HostPath == nil || pod.Volumes[0].HostPath.Path != want.folder || !pod.Containers[0].VolumeMounts[0].ReadOnly:
+			t.Errorf("%s: volumes %+v", set, pod.Volumes)
+		}
+	}
+}

@@ -127,7 +127,7 @@ func values(t *testing.T) map[string]any {
 
 // nothing are values whose null is "none of it", as Helm's users know it of resources
 // and tolerations; any other value without which the chart cannot do keeps its default.
-var nothing = []string{"resources", "crab.agent.resources", "crab.agent.tolerations", "monitoring.dashboard.labels"}
+var nothing = []string{"resources", "crab.agent.resources", "crab.agent.tolerations", "nodes.resources", "nodes.tolerations", "monitoring.dashboard.labels"}
 
 // K-8: any value may be null, whole sections included, and the chart is then what it is
 // without the setting.

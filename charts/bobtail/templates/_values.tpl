@@ -10,7 +10,7 @@
 {{/* Null of these is nothing of it, not the default: what a container may take, and
      where it may run. */}}
 {{- define "bobtail.fill" -}}
-{{- $nothing := list "resources" "crab.agent.resources" "crab.agent.tolerations" "monitoring.dashboard.labels" }}
+{{- $nothing := list "resources" "crab.agent.resources" "crab.agent.tolerations" "nodes.resources" "nodes.tolerations" "monitoring.dashboard.labels" }}
 {{- range $key, $default := .from }}
 {{- $path := printf "%s.%s" $.path $key | trimPrefix "." }}
 {{- $now := index $.into $key }}

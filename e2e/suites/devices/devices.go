@@ -53,13 +53,16 @@ type service struct {
 
 // Run plays all of it on a running cluster.
 func (s *Suite) Run(ctx context.Context) error {
-	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service); err != nil {
+	if err := s.loadAgent(ctx); err != nil {
+		return err
+	}
+	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, withNodes); err != nil {
 		return err
 	}
 	if err := s.apply(ctx); err != nil {
 		return errors.Join(err, s.describe(ctx))
 	}
-	for _, part := range []func(context.Context) error{s.traffic, s.rollout, s.fallBack} {
+	for _, part := range []func(context.Context) error{s.host, s.traffic, s.capabilities, s.rollout, s.fallBack, s.noSpare} {
 		if err := part(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}
@@ -154,27 +157,15 @@ func (s *Suite) traffic(ctx context.Context) error {
 func (s *Suite) rollout(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a rollout of the servers under load", Cost: "90 s",
 		Cause: "a pod left before the routers knew: kubectl -n " + Namespace + " get events"}, func(ctx context.Context) error {
-		l := s.load("load-rollout", 5*time.Minute)
-		if err := s.Env.StartLoad(ctx, l); err != nil {
+		err := s.underLoad(ctx, s.load("load-rollout", 5*time.Minute), "afxdp_rollout_rpcs_failed", func(ctx context.Context) error {
+			_, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "rpcsvc", Service, "--type=merge",
+				"-p", `{"spec":{"server":{"args":["--service-time=fixed:300us"]}}}`)
+			if err == nil {
+				err = s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
+			}
 			return err
-		}
-		started := time.Now()
-		_, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "rpcsvc", Service, "--type=merge",
-			"-p", `{"spec":{"server":{"args":["--service-time=fixed:300us"]}}}`)
-		if err == nil {
-			err = s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
-		}
-		if rest := leastRPCs/rate*time.Second + 2*time.Second - time.Since(started); err == nil && rest > 0 {
-			err = sleep(ctx, rest)
-		}
-		if ended := s.Env.EndLoad(ctx, l); err != nil || ended != nil {
-			return errors.Join(err, ended)
-		}
-		got, err := s.Env.FinishLoad(ctx, l)
-		if err != nil {
-			return err
-		}
-		return errors.Join(s.judge("afxdp_rollout_rpcs_failed", got), s.onDevice(ctx, "AFXDP"))
+		})
+		return errors.Join(err, s.onDevice(ctx, "AFXDP"))
 	})
 }
 
@@ -229,9 +220,10 @@ func (s *Suite) after(ctx context.Context) error {
 
 // leftovers on the node: addresses that nobody has, interfaces on the bridge, notes of the
 // plugin, and pinned eBPF objects. The empty bridge is CNI's: the plugin never removes it.
-const leftovers = `ls /var/lib/cni/networks/` + definition + `/` + subnet + `* 2>/dev/null
-grep -l '"` + definition + `"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
+const leftovers = `ls /var/lib/cni/networks/` + definition + `/` + subnet + `* /var/lib/cni/networks/lines/` + lines + `* 2>/dev/null
+grep -lE '"(` + definition + `|lines)"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
 ip -o link show master data0 2>/dev/null
+ip -o link show master lines0 2>/dev/null
 find /sys/fs/bpf -mindepth 1 2>/dev/null
 true`
 
@@ -239,7 +231,7 @@ true`
 func (s *Suite) remove(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the service and the chart are removed", Cost: "60 s",
 		Cause: "something is held by a pod that does not end: kubectl get pods -A"}, func(ctx context.Context) error {
-		if err := s.Env.RemoveService(ctx, Namespace, Service); err != nil {
+		if err := s.Env.RemoveService(ctx, Namespace, counted); err != nil {
 			return err
 		}
 		if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {

@@ -191,6 +191,10 @@ const (
 	// ReasonDriverDiffers: a pod drives another kind of device.
 	ReasonDriverDiffers = "DriverDiffers"
 
+	// ReasonProgramEnded: the program of a pod ended before it had its device. The
+	// message is its own: a virtual function that is gone, or on its kernel's driver.
+	ReasonProgramEnded = "ProgramEnded"
+
 	// ReasonMACDuplicated: two pods have the same MAC, and frames of one go to
 	// the other.
 	ReasonMACDuplicated = "MACDuplicated"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// NodeDataplane is the kind in which the agent of each node tells what CRAB does
-// there.
+// NodeDataplane is the kind in which the agents of each node tell what CRAB does
+// there, and what the node has for services on devices.
 package v1alpha1
 
 import (
@@ -122,6 +122,16 @@ type NodeDataplaneStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Counters []NodeCounter `json:"counters,omitempty"`
+
+	// host is what the node has for services on devices of their own, and what it lacks.
+	// It is there where the chart's `nodes.enabled` is set, with CRAB or without.
+	// +optional
+	Host *NodeHost `json:"host,omitempty"`
+}
+
+// RunsCRAB says whether an agent of CRAB writes this; else only `agent host` does.
+func (n *NodeDataplane) RunsCRAB() bool {
+	return n.Status.Host == nil || n.Status.AgentVersion != ""
 }
 
 // NodeDevice is a device with programs of CRAB on it.

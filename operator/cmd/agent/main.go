@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is CRAB on one node of a cluster (see docs/guides/crab.md).
+// Command agent is CRAB on one node of a cluster (see docs/guides/crab.md); `agent host` tells
+// what a node has for devices (docs/guides/devices.md).
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,9 +13,11 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/agent"
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/host"
 )
 
 // version is set by the build.
@@ -22,7 +26,7 @@ var version string
 func main() {
 	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bobtail-agent:", err)
-		if errors.Is(err, agent.ErrUsage) {
+		if errors.Is(err, agent.ErrUsage) || errors.Is(err, host.ErrUsage) {
 			os.Exit(2)
 		}
 		os.Exit(1)
@@ -33,16 +37,24 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "remove" {
 		return agent.Remove(args[1:])
 	}
-	options, err := agent.ParseOptions(args, version)
-	if err != nil {
-		return err
+	if len(args) > 0 && args[0] == "host" {
+		options, err := host.ParseOptions(args[1:])
+		return start(err, options.LogLevel, func(ctx context.Context, config *rest.Config) error { return host.Run(ctx, config, options) })
 	}
-	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: options.LogLevel})
+	options, err := agent.ParseOptions(args, version)
+	return start(err, options.LogLevel, func(ctx context.Context, config *rest.Config) error { return agent.Run(ctx, config, options) })
+}
+
+func start(usage error, level slog.Level, what func(context.Context, *rest.Config) error) error {
+	if usage != nil {
+		return usage
+	}
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
 	slog.SetDefault(slog.New(handler))
 	ctrl.SetLogger(logr.FromSlogHandler(handler))
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
-	return agent.Run(ctrl.SetupSignalHandler(), config, options)
+	return what(ctrl.SetupSignalHandler(), config)
 }

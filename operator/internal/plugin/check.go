@@ -25,11 +25,15 @@ const (
 
 func checkCommand(s streams, connect connector) *cobra.Command {
 	var f format
+	var host string
 	cmd := &cobra.Command{
 		Use: "check", Short: "Before and after an installation: Kubernetes, kernels, network, rights, admission", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
+			}
+			if host != "" {
+				return answer(s, f, thisHost(host))
 			}
 			c, err := connect()
 			if err != nil {
@@ -39,13 +43,16 @@ func checkCommand(s streams, connect connector) *cobra.Command {
 		},
 	}
 	f.flag(cmd)
+	cmd.Flags().StringVar(&host, "host", "", "on a node: check this machine alone, by the sys and proc below this folder, such as /; no cluster is asked")
 	return cmd
 }
 
 func (c *cluster) check(ctx context.Context) []verdict {
 	out := []verdict{c.kubernetes()}
 	out = append(out, c.nodes(ctx)...)
-	return append(out, c.devices(ctx), c.network(ctx), c.admission(ctx), c.rights(ctx))
+	out = append(out, c.devices(ctx))
+	out = append(out, c.hosts(ctx)...)
+	return append(out, c.network(ctx), c.admission(ctx), c.rights(ctx))
 }
 
 func (c *cluster) kubernetes() verdict {

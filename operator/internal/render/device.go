@@ -110,6 +110,8 @@ func networksText(network string) string {
 func onDevice(in Input, pod *corev1.PodSpec) {
 	main, sidecar := &pod.Containers[0], &pod.InitContainers[0]
 	grant(main, deviceCapabilities[in.Device.Type]...)
+	// What a program says of a device that it cannot have stands in the pod's status then.
+	main.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	main.Args = deviceArgs(in, main.Args)
 	main.Env = append(main.Env,
 		corev1.EnvVar{Name: "BOBTAIL_DEVICE", Value: string(in.Device.Type)},
@@ -153,7 +155,7 @@ func deviceArgs(in Input, args []string) []string {
 	}
 	hugepages := "off"
 	if in.Device.Hugepages != nil {
-		hugepages = "on"
+		hugepages = "auto" // without those it was promised it serves, and DeviceAsAsked says so
 	}
 	options = append(options, "--dpdk-hugepages="+hugepages)
 	return append(append(append([]string{}, args[:at]...), options...), args[at+1:]...)

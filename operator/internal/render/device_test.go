@@ -106,10 +106,10 @@ func TestWhatDevicePodsAsk(t *testing.T) {
 			[]string{"--address=@/run/bobtail/address", "--driver=dpdk", "--dpdk-port=net_af_xdp0,iface=net1,busy_budget=0", "--dpdk-hugepages=off"}},
 		{"sriov", `[{"name":"vfs","namespace":"net-system","interface":"net1"}]`, "SRIOV net-system/vfs intel.com/sriov-vfs",
 			map[corev1.ResourceName]string{"intel.com/sriov-vfs": "1", "hugepages-2Mi": "128Mi"}, nil,
-			[]string{"--dpdk-port=env:PCIDEVICE_INTEL_COM_SRIOV_VFS", "--dpdk-gateway=10.77.0.254", "--dpdk-hugepages=on"}},
+			[]string{"--dpdk-port=env:PCIDEVICE_INTEL_COM_SRIOV_VFS", "--dpdk-gateway=10.77.0.254", "--dpdk-hugepages=auto"}},
 		{"sriov-claim", `[{"name":"vfs","namespace":"default","interface":"net1"}]`, "SRIOV default/vfs claim vf", nil, []string{"device"}, nil},
 		{"fallback", `[{"name":"data","namespace":"default","interface":"net1"}]`, "AFXDP default/data",
-			map[corev1.ResourceName]string{"hugepages-1Gi": "1Gi"}, nil, []string{"--dpdk-hugepages=on"}},
+			map[corev1.ResourceName]string{"hugepages-1Gi": "1Gi"}, nil, []string{"--dpdk-hugepages=auto"}},
 		{"fallback-kernel", "", "", nil, nil, []string{"--address=$(POD_IP)"}},
 	} {
 		for component, d := range deployments(load(t, "testdata/"+c.file+".in.yaml")) {
@@ -150,16 +150,21 @@ func TestWhatDevicePodsAsk(t *testing.T) {
 // and then nothing: what stands in our slices is all that clients see.
 func TestServicesOfADeviceSelectNothing(t *testing.T) {
 	in := load(t, "testdata/afxdp.in.yaml")
-	if s := clientService(in); s.Spec.Selector != nil || s.Spec.ClusterIP != corev1.ClusterIPNone {
+	s := clientService(in)
+	if s.Spec.Selector != nil || s.Spec.ClusterIP != corev1.ClusterIPNone {
 		t.Errorf("%+v", s.Spec)
+	}
+	// Else Kubernetes gives it both families, and refuses them when it selects again.
+	if p := s.Spec.IPFamilyPolicy; p == nil || *p != corev1.IPFamilyPolicySingleStack {
+		t.Errorf("families of IP: %+v", s.Spec)
 	}
 	in.EmptyingSelector = true
 	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != "nobody" {
 		t.Errorf("while slices are emptied: %v", s.Spec.Selector)
 	}
 	in.Device = v1alpha1.Device{Type: v1alpha1.DeviceKernel}
-	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != v1alpha1.ComponentRouter {
-		t.Errorf("on Kernel: %v", s.Spec.Selector)
+	if s := clientService(in); s.Spec.Selector[v1alpha1.LabelComponent] != v1alpha1.ComponentRouter || s.Spec.IPFamilyPolicy != nil {
+		t.Errorf("on Kernel: %+v", s.Spec)
 	}
 	for _, o := range endpointSlices(in) {
 		if got := o.(interface{ GetName() string }).GetName(); !strings.HasPrefix(got, "hello-") {

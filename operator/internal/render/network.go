@@ -34,7 +34,7 @@ func serversService(in Input) *corev1.Service {
 }
 
 func headless(in Input, name, component, port string, number int32) *corev1.Service {
-	return &corev1.Service{
+	s := &corev1.Service{
 		TypeMeta:   serviceType(),
 		ObjectMeta: meta(in, name, component),
 		Spec: corev1.ServiceSpec{
@@ -45,6 +45,12 @@ func headless(in Input, name, component, port string, number int32) *corev1.Serv
 			}},
 		},
 	}
+	if !OnKernel(in.Device) {
+		// Kubernetes gives a Service without a selector both families, even where the cluster
+		// has one, and refuses that as soon as the Service has its selector again.
+		s.Spec.IPFamilyPolicy = ptr(corev1.IPFamilyPolicySingleStack)
+	}
+	return s
 }
 
 func serviceType() metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: "Service"} }

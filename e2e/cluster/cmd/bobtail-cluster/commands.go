@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/bobtail-dev/bobtail/e2e/cluster/config"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/layout"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/lifecycle"
 )
@@ -24,6 +25,7 @@ const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
   kubeconfig              print the path of the administrator's kubeconfig
   env                     print export lines: KUBECONFIG, PATH with kubectl, helm
   load-image TAR...       import OCI archives into every node (root)
+  sandbox-image           print the image of the pod sandbox, which is this very program
   check                   run pods that prove DNS, Services and both nodes
   leftovers [--json]      what the last down left behind (or: what up added)
   stop-apiserver          end the API server; everything else keeps running (root)
@@ -68,6 +70,7 @@ var commands = map[string]func(call) error{
 	"kubeconfig":      kubeconfig,
 	"env":             printEnv,
 	"load-image":      loadImage,
+	"sandbox-image":   func(call) error { _, err := fmt.Println(config.SandboxImage); return err },
 	"check":           func(c call) error { return c.m.Prove() },
 	"leftovers":       printLeftovers,
 	"stop-apiserver":  func(c call) error { return c.m.StopAPIServer() },
@@ -88,6 +91,8 @@ func run(args []string) error {
 		return nil
 	case lifecycle.PauseCommand:
 		return pause()
+	case devicePluginCommand:
+		return devicePlugin(args[1:])
 	case lifecycle.ForwardCommand:
 		return forwardInherited(args[1:])
 	case lifecycle.ResolveCommand:

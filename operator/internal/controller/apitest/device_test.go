@@ -66,6 +66,21 @@ func (w *world) waitSelector(want string) {
 	})
 }
 
+// waitFamilies: the Services of a service have one family of IP, whatever they select. With
+// two they could not select again in a cluster of one family.
+func (w *world) waitFamilies() {
+	w.t.Helper()
+	for _, name := range []string{w.name, w.name + "-servers"} {
+		eventually(w.t, "Service "+name+" has one family", func() (bool, string) {
+			s := &corev1.Service{}
+			if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: name}, s); err != nil {
+				return false, err.Error()
+			}
+			return len(s.Spec.IPFamilies) == 1 && *s.Spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack, fmt.Sprintf("%s %v", *s.Spec.IPFamilyPolicy, s.Spec.IPFamilies)
+		})
+	}
+}
+
 // A service on another network, as the API server has it: what its cluster lacks stands in
 // conditions, its pods are configured and published at their addresses there, an address
 // that two pods have keeps one of them out, and on Kernel again nothing is left of it.
@@ -79,6 +94,7 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 		t.Errorf("devices %+v", d)
 	}
 	w.waitSelector("")
+	w.waitFamilies()
 	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data", render.AnnotationDevice: "AFXDP " + w.ns + "/data"}
 	// Routers first: of two pods with one address the older keeps it, and a second may pass in between.
 	routers := []*sidecar{w.pod(v1alpha1.ComponentRouter, 0), w.pod(v1alpha1.ComponentRouter, 0)}
@@ -115,6 +131,7 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	w.waitPublished("xdp-servers", "10.77.0.1 10.77.0.2")
 	w.patch(&v1alpha1.RpcService{}, "xdp", `{"spec":{"device":{"type":"Kernel","networkAttachment":null}}}`)
 	w.waitSelector(v1alpha1.ComponentRouter)
+	w.waitFamilies()
 	w.waitPublished("xdp", "")
 	w.waitPublished("xdp-servers", "")
 	eventually(t, "the status is that of a service on Kernel", func() (bool, string) { // it is written after the objects

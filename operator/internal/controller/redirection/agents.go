@@ -31,7 +31,19 @@ func (r *Reconciler) Agents(ctx context.Context) ([]Agent, error) {
 	if err := r.Cluster.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
-	return agentsOf(agents.Items, nodes.Items), nil
+	return agentsOf(ofCRAB(agents.Items), nodes.Items), nil
+}
+
+// ofCRAB leaves out nodes that only tell what they have: no agent there acknowledges
+// anything.
+func ofCRAB(all []v1alpha1.NodeDataplane) []v1alpha1.NodeDataplane {
+	out := make([]v1alpha1.NodeDataplane, 0, len(all))
+	for i := range all {
+		if all[i].RunsCRAB() {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 func agentsOf(agents []v1alpha1.NodeDataplane, nodes []corev1.Node) (out []Agent) {

@@ -38,7 +38,7 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader) (snapshot, 
 			s.services = append(s.services, service)
 		}
 	}
-	s.slices, s.nodes, s.agents = slices.Items, nodes.Items, agents.Items
+	s.slices, s.nodes, s.agents = slices.Items, nodes.Items, ofCRAB(agents.Items)
 	s.absent, s.next = absent(s.agents, s.nodes, r.Now())
 	return s, nil
 }

@@ -69,6 +69,9 @@ func slim(in any) (any, error) {
 		o.Annotations, o.Labels, o.Spec = nil, nil, corev1.NodeSpec{}
 	case *v1alpha1.NodeDataplane:
 		o.Status.Devices, o.Status.Peers, o.Status.Counters = nil, nil, nil
+		if o.Status.Host != nil { // that it is there says who writes
+			o.Status.Host = &v1alpha1.NodeHost{}
+		}
 	}
 	return cache.TransformStripManagedFields()(in)
 }
@@ -127,5 +130,5 @@ func acknowledged(o client.Object) any {
 		conditions = append(conditions, c.Type+string(c.Status)+c.Reason+c.Message)
 	}
 	slices.Sort(conditions)
-	return []any{out, conditions}
+	return []any{out, conditions, st.AgentVersion != "", st.Host != nil}
 }

@@ -26,7 +26,8 @@ func (r *Reconciler) Standing(ctx context.Context, service *corev1.Service) (ok 
 	if err := r.Cluster.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return false, "", "", fmt.Errorf("list Nodes: %w", err)
 	}
-	gone, _ := absent(agents.Items, nodes.Items, r.Now())
-	v := decideProgrammed(service, verdict.Yes("", ""), agents.Items, gone)
+	all := ofCRAB(agents.Items)
+	gone, _ := absent(all, nodes.Items, r.Now())
+	v := decideProgrammed(service, verdict.Yes("", ""), all, gone)
 	return v.Status == metav1.ConditionTrue, v.Reason, v.Message, nil
 }

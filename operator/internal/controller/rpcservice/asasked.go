@@ -61,7 +61,11 @@ func decideAsAsked(s *snapshot, d v1alpha1.Device) verdict.Verdict {
 	n := 0
 	for _, p := range s.pods() {
 		got := reported(s, p)
-		if got == nil || !madeFor(s, p, d) {
+		if !madeFor(s, p, d) {
+			continue
+		}
+		if got == nil {
+			refused = append(refused, ended(p))
 			continue
 		}
 		n++
@@ -84,6 +88,34 @@ func decideAsAsked(s *snapshot, d v1alpha1.Device) verdict.Verdict {
 		return verdict.Unknown(v1alpha1.ReasonNothingReported, "no running pod has reported its device yet")
 	}
 	return verdict.Yes(v1alpha1.ReasonAsAsked, fmt.Sprintf("%d running pods report the device that was asked for", n))
+}
+
+// ended is what the program of a pod said at its end, if it ended for a fault; none: it did
+// not, or runs again and will tell of its device.
+func ended(p *corev1.Pod) verdict.Verdict {
+	if p.DeletionTimestamp != nil || len(p.Spec.Containers) == 0 {
+		return verdict.Verdict{}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name != p.Spec.Containers[0].Name || c.State.Running != nil && c.Started != nil && *c.Started {
+			continue
+		}
+		for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if end != nil && end.ExitCode != 0 {
+				return verdict.No(v1alpha1.ReasonProgramEnded, fmt.Sprintf("pod %s: its program ended with code %d: %s", p.Name, end.ExitCode, lastWords(end.Message)))
+			}
+		}
+	}
+	return verdict.Verdict{}
+}
+
+// lastWords is the last line of a log, bounded.
+func lastWords(log string) string {
+	log = strings.TrimSpace(log)
+	if log == "" {
+		return "it said nothing"
+	}
+	return message.Bounded(log[strings.LastIndex(log, "\n")+1:], 400)
 }
 
 func eachMTU(mtus map[int]string) string {

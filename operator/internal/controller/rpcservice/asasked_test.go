@@ -18,6 +18,17 @@ func gotVF(mac string) *dataplane.DeviceState {
 	return &dataplane.DeviceState{Driver: "net_e1000_igb_vf", PCIAddress: "0000:01:10.0", MAC: mac, MTU: 1500, HugepagesMebibytes: 64, CPUs: "2-3"}
 }
 
+const vfGone = "DPDK: 64 MiB of hugepages\nbobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away\n"
+
+// endedWith is what the kubelet shows of a first pod whose program ends again and again.
+func endedWith(s *snapshot, code int32, log string) {
+	delete(s.states, "s1")
+	s.servers[0].Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "server", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: log}},
+	}}
+}
+
 // Each thing that can be other than asked, alone.
 func TestDeviceAsAsked(t *testing.T) {
 	for _, c := range []struct {
@@ -44,6 +55,20 @@ func TestDeviceAsAsked(t *testing.T) {
 			d.Driver, d.PCIAddress = "net_af_xdp", ""
 			s.servers[0] = runningOn("s1", dataDevice, "r")
 		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
+		{name: "a function that is gone", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 1, vfGone) },
+			reason: v1alpha1.ReasonProgramEnded, message: "pod s1: its program ended with code 1: bobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away"},
+		{name: "a program that ended well", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 0, "") }, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
+		{name: "one that said nothing", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 139, "") }, reason: v1alpha1.ReasonProgramEnded, message: "code 139: it said nothing"},
+		{name: "one that runs again", change: func(s *snapshot, _, _ *dataplane.DeviceState) {
+			endedWith(s, 1, vfGone)
+			started := true
+			s.servers[0].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+			s.servers[0].Status.ContainerStatuses[0].Started = &started
+		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
+		{name: "another container ended", change: func(s *snapshot, _, _ *dataplane.DeviceState) {
+			endedWith(s, 1, vfGone)
+			s.servers[0].Status.ContainerStatuses[0].Name = "helper"
+		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "nobody answers", change: func(s *snapshot, _, _ *dataplane.DeviceState) { s.states = nil }, reason: v1alpha1.ReasonNothingReported},
 	} {
 		s := &snapshot{now: start, service: onVFs(), devices: everything(), states: map[string]stateRead{}}
@@ -51,7 +76,7 @@ func TestDeviceAsAsked(t *testing.T) {
 		devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
 		for _, name := range []string{"s1", "s2"} {
 			p := runningOn(name, vfDevice, "r")
-			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+			p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 			s.servers = append(s.servers, p)
 			s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
 		}
