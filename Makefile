@@ -60,7 +60,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-replica-cluster
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -96,6 +96,9 @@ e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices
+
+e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; histories judged by Porcupine (9 min)
+	@e2e/run e2e-replica-cluster $(GROUPS)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
 	@e2e/run e2e-slo $(SLO)

@@ -117,6 +117,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
     Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, rollout, fall-back to Kernel, removal",
           {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
+    Stage("replica-cluster", "a ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal",
+          {ALL: Form(on_cluster("e2e-replica-cluster"), 540, 1200)}, "the failing step names its own log; build/log/e2e-replica-cluster.log has the members' logs", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",

@@ -21,6 +21,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/suites/crab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 	"github.com/bobtail-dev/bobtail/e2e/suites/devices"
+	"github.com/bobtail-dev/bobtail/e2e/suites/groups"
 	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/monitor"
 	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
@@ -35,13 +36,13 @@ type options struct {
 }
 
 // plays are what can be played.
-var plays = []string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster", "e2e-monitor", "e2e-devices"}
+var plays = []string{"demo", "e2e-lab", "e2e-slo", "e2e-crab-cluster", "e2e-monitor", "e2e-devices", "e2e-replica-cluster"}
 
 func main() {
 	o := options{}
 	flag.StringVar(&o.root, "root", ".", "top of the repository")
 	flag.StringVar(&o.play, "play", "demo", "what is played: "+strings.Join(plays, ", "))
-	flag.StringVar(&o.only, "only", "", "e2e-lab, e2e-crab-cluster: the parts to play, with commas between them; all when empty")
+	flag.StringVar(&o.only, "only", "", "e2e-lab, e2e-crab-cluster, e2e-replica-cluster: the parts to play, with commas between them; all when empty")
 	started := flag.Int64("started", time.Now().Unix(), "UNIX time at which the user typed the command")
 	flag.IntVar(&o.setup.Replicas, "replicas", 4, "e2e-slo: server pods")
 	flag.IntVar(&o.setup.Workers, "workers", 16, "e2e-slo: workers in each of them")
@@ -86,6 +87,8 @@ func run(ctx context.Context, o options) error {
 		failed = (&crab.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
 	case "e2e-devices":
 		failed = (&devices.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
+	case "e2e-replica-cluster":
+		failed = (&groups.Suite{Env: env, Steps: steps, Got: got, Only: only}).Run(ctx)
 	case "e2e-monitor":
 		failed = (&monitor.Suite{Env: env, Steps: steps, Got: got}).Run(ctx)
 	default:
@@ -102,10 +105,12 @@ func judge(play string, only []string) error {
 	switch {
 	case play == "e2e-crab-cluster":
 		return (&crab.Suite{Only: only}).Judge()
+	case play == "e2e-replica-cluster":
+		return (&groups.Suite{Only: only}).Judge()
 	case play == "e2e-lab":
 		return (&lab.Suite{Only: only}).Judge()
 	case len(only) > 0:
-		return fmt.Errorf("--only is for e2e-lab and e2e-crab-cluster; %s has no parts", play)
+		return fmt.Errorf("--only is for e2e-lab, e2e-crab-cluster and e2e-replica-cluster; %s has no parts", play)
 	}
 	return nil
 }
