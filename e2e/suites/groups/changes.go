@@ -81,7 +81,7 @@ func (s *Suite) scale(ctx context.Context) error {
 
 // isOf: so many voters, pods and claims, no more.
 func (s *Suite) isOf(ctx context.Context, n int) error {
-	return harness.Until(ctx, time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+	return harness.Until(ctx, settles, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		g, err := s.read(ctx)
 		if err != nil {
 			return false, "", err

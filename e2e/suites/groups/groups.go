@@ -27,8 +27,8 @@ const (
 	Group = "orders"
 
 	image = "localhost/bobtail-test/grouppeer:e2e"
-	// clients of a load, and what they write at least while something is done to the group.
-	clients     = 24
+	// clients of a load: more of them at once make histories that nobody can judge in time. And what they write at least.
+	clients     = 8
 	leastWrites = 10000
 	someWrites  = 1500
 	// settles is how long the group may take to be whole again.

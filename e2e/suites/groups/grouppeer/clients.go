@@ -20,7 +20,9 @@ const (
 	// unanswered is how long a client repeats a write before it counts as failed.
 	unanswered = 10 * time.Second
 	attempt    = 300 * time.Millisecond
-	mostLoads  = 64
+	// pace is the longest pause of a client, in ms: the load leaves processors to the cluster.
+	pace      = 40
+	mostLoads = 64
 	// lastReads: the group has to answer them some time.
 	lastReads = 60 * time.Second
 	// judging one history takes at most so long; without a verdict it counts as bad.
@@ -100,7 +102,7 @@ func (p *peer) run(l *load, client int) {
 		if o := history.Draw(r, history.Keys(l.name, set), fmt.Sprintf("<%d.%d>", client, n)); p.do(l, client, o) != nil && o.Kind != 'G' {
 			continue
 		}
-		time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
+		time.Sleep(time.Duration(r.IntN(pace)) * time.Millisecond)
 	}
 }
 
