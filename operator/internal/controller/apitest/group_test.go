@@ -188,7 +188,7 @@ func settledGroup(t *testing.T, name string) {
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 }
 
-// G-8: an objective on a group is judged by what its members measured.
+// G-10: an objective on a group is judged by what its members measured.
 func TestObjectiveOnAGroupIsMeasured(t *testing.T) {
 	t.Parallel()
 	w := formedGroup(t, "ledger")

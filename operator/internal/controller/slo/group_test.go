@@ -23,7 +23,7 @@ func onGroup(microseconds uint64) *snapshot {
 	}}
 }
 
-// G-8: an objective on a group is judged by what its members measured together.
+// G-10: an objective on a group is judged by what its members measured together.
 func TestObjectiveOnAGroup(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -54,7 +54,7 @@ func TestObjectiveOnAGroup(t *testing.T) {
 	}
 }
 
-// G-8: what is not there is said by name.
+// G-10: what is not there is said by name.
 func TestObjectivesOnGroupsThatAreRefused(t *testing.T) {
 	s := onGroup(300)
 	s.slo.Spec.Enforcement.Mode = v1alpha1.EnforcementReject
@@ -71,7 +71,7 @@ func TestObjectivesOnGroupsThatAreRefused(t *testing.T) {
 	}
 }
 
-// G-8: an objective on a group is none on a service of that name, and the other way round.
+// G-10: an objective on a group is none on a service of that name, and the other way round.
 func TestTargetsOfTwoKinds(t *testing.T) {
 	for _, c := range []struct {
 		kind, asked string
