@@ -6,7 +6,6 @@ package replica
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
 // Clients of a group, all in one namespace, each with a socket of its own.
@@ -60,40 +60,30 @@ func (c *Clients) Close() {
 	}
 }
 
-// body of a request as the service takes it.
-func (o *Op) body() []byte {
-	b := append([]byte{o.Kind, byte(len(o.Key))}, o.Key...)
-	if o.Kind == 'C' {
-		b = binary.BigEndian.AppendUint16(b, uint16(len(o.Old)))
-		b = append(b, o.Old...)
-	}
-	return append(b, o.Value...)
-}
-
 // do performs one operation and puts it into the history.
-func (c *Clients) do(h *History, client int, o Op) error {
-	o.Client, o.Call = client, h.now()
+func (c *Clients) do(h *history.History, client int, o history.Op) error {
+	o.Client, o.Call = client, h.Now()
 	asked := time.Now()
 	var reply []byte
 	var err error
 	if o.Kind == 'G' {
-		reply, err = c.list[client].Read(context.Background(), o.body())
+		reply, err = c.list[client].Read(context.Background(), o.Body())
 	} else {
-		reply, err = c.list[client].Write(context.Background(), o.body())
+		reply, err = c.list[client].Write(context.Background(), o.Body())
 	}
-	o.End = h.now()
+	o.End = h.Now()
 	switch {
 	case err == nil && len(reply) > 0:
 		o.Status, o.Result = reply[0], string(reply[1:])
-		h.add(o)
+		h.Add(o)
 		if o.Kind != 'G' {
 			c.noteAck(asked)
 		}
 	case errors.Is(err, replica.ErrNotExecuted) && o.Kind != 'G':
-		h.refused(o)
+		h.Refused(o)
 	case o.Kind != 'G':
 		o.Unknown = true
-		h.add(o)
+		h.Add(o)
 	}
 	return err
 }
@@ -126,29 +116,16 @@ func (c *Clients) forgetAcks() {
 // A load of all clients on a few keys, until stop is closed.
 type load struct {
 	name   string
-	h      *History
+	h      *history.History
 	stop   chan struct{}
 	ended  sync.WaitGroup
 	ops    atomic.Int64
 	unsure atomic.Int64
 }
 
-const (
-	keysPerSet = 4   // two values and two lists
-	opsPerSet  = 240 // then come new keys: long histories are slow to check
-)
-
-// keys of a set.
-func (l *load) keys(set int64) (keys []string) {
-	for k := range keysPerSet {
-		keys = append(keys, fmt.Sprintf("%s-%d-%d", l.name, set, k))
-	}
-	return keys
-}
-
 // Load begins one on keys of its own.
 func (c *Clients) Load(name string) *load {
-	l := &load{name: name, h: newHistory(), stop: make(chan struct{})}
+	l := &load{name: name, h: history.New(), stop: make(chan struct{})}
 	for i := range c.list {
 		l.ended.Go(func() { c.run(l, i) })
 	}
@@ -163,7 +140,7 @@ func (c *Clients) run(l *load, client int) {
 			return
 		default:
 		}
-		o := draw(r, l.keys(l.ops.Add(1)/opsPerSet), fmt.Sprintf("<%d.%d>", client, n))
+		o := history.Draw(r, history.Keys(l.name, l.ops.Add(1)/history.OpsPerSet), fmt.Sprintf("<%d.%d>", client, n))
 		if err := c.do(l.h, client, o); err != nil {
 			l.unsure.Add(1)
 		}
@@ -171,39 +148,23 @@ func (c *Clients) run(l *load, client int) {
 	}
 }
 
-func draw(r *rand.Rand, keys []string, piece string) Op {
-	k := r.IntN(len(keys))
-	o := Op{Key: keys[k], Value: piece}
-	switch choice := r.IntN(10); {
-	case choice < 4:
-		o.Kind, o.Value = 'G', ""
-	case k >= keysPerSet/2:
-		o.Kind = 'A'
-	case choice < 8:
-		o.Kind, o.Value = 'P', fmt.Sprint(r.IntN(4))
-	default:
-		o.Kind, o.Old, o.Value = 'C', fmt.Sprint(r.IntN(4)), fmt.Sprint(r.IntN(4))
-	}
-	return o
-}
-
 // finish ends the load, reads every key once more, and judges.
-func (c *Clients) finish(l *load) (Verdict, error) {
+func (c *Clients) finish(l *load) (history.Verdict, error) {
 	close(l.stop)
 	l.ended.Wait()
 	var keys []string
-	for set := range l.ops.Load()/opsPerSet + 1 {
-		keys = append(keys, l.keys(set)...)
+	for set := range l.ops.Load()/history.OpsPerSet + 1 {
+		keys = append(keys, history.Keys(l.name, set)...)
 	}
 	for _, k := range keys {
 		var err error
 		for end := time.Now().Add(patience); ; {
-			if err = c.do(l.h, 0, Op{Kind: 'G', Key: k}); err == nil || time.Now().After(end) {
+			if err = c.do(l.h, 0, history.Op{Kind: 'G', Key: k}); err == nil || time.Now().After(end) {
 				break
 			}
 		}
 		if err != nil {
-			return Verdict{}, fmt.Errorf("the last read of %s: %w", k, err)
+			return history.Verdict{}, fmt.Errorf("the last read of %s: %w", k, err)
 		}
 	}
 	return l.h.Judge(20 * time.Second), nil
@@ -226,8 +187,8 @@ func (c *Clients) state(m *Member) (string, error) {
 		for rest := reply[5:]; len(rest) > 0; {
 			after = string(rest[1 : 1+rest[0]])
 			rest = rest[1+rest[0]:]
-			get := Op{Kind: 'G', Key: after}
-			value, err := c.list[0].ReadAt(context.Background(), addr, get.body())
+			get := history.Op{Kind: 'G', Key: after}
+			value, err := c.list[0].ReadAt(context.Background(), addr, get.Body())
 			if err != nil {
 				return "", err
 			}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/wire"
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
+	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
 // order asks the leader until it takes an order, and waits until it is done.
@@ -373,8 +374,8 @@ func TestForged(t *testing.T) {
 	if _, err := p.c.list[0].Write(context.Background(), make([]byte, 20000)); err == nil || !strings.Contains(err.Error(), "longer") {
 		t.Fatalf("a long write: %v", err)
 	}
-	o := Op{Kind: 'P', Key: "x", Value: "y"}
-	if r, err := p.c.list[0].Read(context.Background(), o.body()); err != nil || r[0] != 'R' {
+	o := history.Op{Kind: 'P', Key: "x", Value: "y"}
+	if r, err := p.c.list[0].Read(context.Background(), o.Body()); err != nil || r[0] != 'R' {
 		t.Fatalf("a write sent as a read: %q %v", r, err)
 	}
 }

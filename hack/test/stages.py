@@ -125,6 +125,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
     Stage("switch-cluster", "a service of pods placed by a switch on an embedded cluster: over and back, without an operator, entries lost, an old leader, eight services, the switch off and on",
           {ALL: Form(on_cluster("e2e-switch"), 540, 1200)}, "the failing step names its own log, with what the switch counted", ("root",)),
+    Stage("replica-cluster", "a ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal",
+          {ALL: Form(on_cluster("e2e-replica-cluster"), 540, 1200)}, "the failing step names its own log; build/log/e2e-replica-cluster.log has the members' logs", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",

@@ -13,7 +13,7 @@ static const char epilogue[] =
     "control socket. A disk that must not be used does not end the program: it stays, is not ready, and says why.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.";
 
-enum { ROWS = 13 };
+enum { ROWS = 16 };
 
 static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS])
 {
@@ -30,6 +30,11 @@ static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS]
         {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "document|raft|hovercraft",
          "the same on all members of the group; the document's, or this one instead"},
         {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest hand-over after SIGTERM"},
+        {"backup-to", BT_CLI_TEXT, &o->backup_to, 0, 0, "DIR",
+         "copy --data there, also of a member that runs, and end"},
+        {"restore-from", BT_CLI_TEXT, &o->restore_from, 0, 0, "DIR",
+         "make --data the first disk of a new group out of such a copy, and end"},
+        {"cluster", BT_CLI_TEXT, &o->cluster, 0, 0, "ID", "of the new group, 32 hexadecimal digits"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
     _Static_assert(sizeof rows / sizeof *rows <= ROWS, "the table must fit");
@@ -69,6 +74,10 @@ enum bt_cli_result replica_options_read(int argc, char **argv, const struct r2p2
     }
     if (o->data == NULL || o->data[0] == '\0') {
         bt_cli_error(&program, "data", "must be a folder; its parent must be there");
+        return BT_CLI_EXIT_USAGE;
+    }
+    if ((o->restore_from != NULL) != (o->cluster != NULL)) {
+        bt_cli_error(&program, "cluster", "must be given with --restore-from, and only with it");
         return BT_CLI_EXIT_USAGE;
     }
     return read_address(&program, o, override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;

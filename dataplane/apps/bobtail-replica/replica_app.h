@@ -16,7 +16,8 @@
 struct replica_options {
     const char *name, *address, *data; // address NULL: the document's
     const char *config, *config_cache, *key_dir, *ctl;
-    uint32_t mtu; // 0: auto
+    const char *backup_to, *restore_from, *cluster; // NULL: a member runs
+    uint32_t mtu;                                   // 0: auto
     uint32_t drain_seconds;
     int log;
     int protocol; // 0: the document's, else 1 + enum bt_group_protocol
@@ -50,6 +51,9 @@ extern const struct bt_ctl_app replica_ctl_app;
 
 // document.c: the first one opens the sockets and makes the member, later ones change it.
 bool replica_apply(void *arg, const char *text, size_t len, const char *key_dir, struct bt_ctl_error *e);
+
+// copies.c: --backup-to and --restore-from. The exit status.
+int replica_copies(const struct replica_options *o);
 
 // loop.c
 void replica_loop(struct replica_app *app);

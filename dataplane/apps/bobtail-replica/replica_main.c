@@ -102,6 +102,9 @@ int r2p2_replica_main(int argc, char **argv, const struct r2p2_replica_service *
         bt_log_error("libsodium does not start");
         return 1;
     }
+    if (app.opt.backup_to != NULL || app.opt.restore_from != NULL) {
+        return replica_copies(&app.opt);
+    }
     if (!prepare(&app)) {
         return 1;
     }

@@ -6,10 +6,9 @@
 
 #include "base/bytes.h"
 #include "run/member_internal.h"
+#include "run/state.h"
 
-// A snapshot: magic u32, version u32, cluster 16 bytes, index u64, bytes of roster u32, of sessions u32; roster,
-// sessions, the service's own.
-enum { MAGIC = 0x42745273, VERSION = 1, HEAD = 40 };
+enum { MAGIC = BT_STATE_MAGIC, VERSION = BT_STATE_VERSION, HEAD = BT_STATE_HEAD };
 
 /* --- opening --- */
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 	"github.com/bobtail-dev/bobtail/e2e/suites/devices"
 	"github.com/bobtail-dev/bobtail/e2e/suites/firsthour"
+	"github.com/bobtail-dev/bobtail/e2e/suites/groups"
 	"github.com/bobtail-dev/bobtail/e2e/suites/lab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/monitor"
 	"github.com/bobtail-dev/bobtail/e2e/suites/onswitch"
@@ -61,6 +62,10 @@ var plays = []play{
 	{name: "e2e-first-hour", judge: func(only []string) error { return (&firsthour.Suite{Only: only}).Judge() },
 		run: func(ctx context.Context, s stage) error {
 			return (&firsthour.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
+		}},
+	{name: "e2e-replica-cluster", judge: func(only []string) error { return (&groups.Suite{Only: only}).Judge() },
+		run: func(ctx context.Context, s stage) error {
+			return (&groups.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
 		}},
 }
 

@@ -189,6 +189,7 @@ type ExperimentTraces struct {
 // ExperimentTarget is the service that is loaded.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.targetRef) != has(self.addresses)",message="`targetRef` and `addresses` exclude each other: give exactly one"
+// +kubebuilder:validation:XValidation:rule="!has(self.targetRef) || self.targetRef.kind == 'RpcService'",message="`targetRef.kind` must be RpcService: an experiment's requests are not writes of a ReplicationGroup"
 type ExperimentTarget struct {
 	// targetRef names an RpcService in the same namespace.
 	// +optional

@@ -59,7 +59,8 @@ type ServiceLevelObjectiveList struct {
 
 // ServiceLevelObjectiveSpec says what is wanted.
 type ServiceLevelObjectiveSpec struct {
-	// targetRef names the service in the same namespace.
+	// targetRef names the RpcService or ReplicationGroup in the same namespace. What
+	// requests to a group took is measured by the members that answered them.
 	// +required
 	TargetRef TargetReference `json:"targetRef,omitzero"`
 
@@ -98,7 +99,7 @@ type TargetReference struct {
 	// kind of the target.
 	// +optional
 	// +kubebuilder:default=RpcService
-	// +kubebuilder:validation:Enum=RpcService
+	// +kubebuilder:validation:Enum=RpcService;ReplicationGroup
 	Kind string `json:"kind,omitempty"`
 
 	// name of the target.
@@ -106,6 +107,19 @@ type TargetReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
+}
+
+// Kinds of a target.
+const (
+	// TargetService is an RpcService.
+	TargetService = "RpcService"
+	// TargetGroup is a ReplicationGroup.
+	TargetGroup = "ReplicationGroup"
+)
+
+// Names says whether the reference is to that object.
+func (r TargetReference) Names(kind, name string) bool {
+	return r.Name == name && (r.Kind == kind || r.Kind == "" && kind == TargetService)
 }
 
 // ServiceLevelObjectiveStatus says what was measured.

@@ -55,7 +55,7 @@ func Choose(service *v1alpha1.RpcService, all []v1alpha1.ServiceLevelObjective) 
 	var chosen *v1alpha1.ServiceLevelObjective
 	for i := range all {
 		slo := &all[i]
-		if slo.Namespace != service.Namespace || slo.Spec.TargetRef.Name != service.Name || !Wanted(slo) {
+		if slo.Namespace != service.Namespace || !slo.Spec.TargetRef.Names(v1alpha1.TargetService, service.Name) || !Wanted(slo) {
 			continue
 		}
 		if reason, _ := Refusal(service, slo); reason != "" {

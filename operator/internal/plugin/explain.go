@@ -57,6 +57,9 @@ func (c *cluster) objective(ctx context.Context, name string) (*v1alpha1.Service
 	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, slo); err != nil {
 		return nil, nil, fmt.Errorf("read ServiceLevelObjective %s in namespace %s: %w", name, c.namespace, err)
 	}
+	if ref := slo.Spec.TargetRef; !ref.Names(v1alpha1.TargetService, ref.Name) {
+		return nil, nil, fmt.Errorf("%s is about %s %s, and explain knows routers and servers alone: kubectl -n %s describe slo %s, and kubectl -n %s describe rg %s", name, ref.Kind, ref.Name, c.namespace, name, c.namespace, ref.Name)
+	}
 	service, err := c.service(ctx, slo.Spec.TargetRef.Name)
 	return slo, service, err
 }

@@ -230,7 +230,7 @@ var objectiveAdmission = []admission{
 	{"window 600", `{spec: {windowSeconds: 600}}`, ""},
 	{"window 601", `{spec: {windowSeconds: 601}}`, "spec.windowSeconds"},
 	{"other kind", `{spec: {targetRef: {kind: Deployment}}}`, "spec.targetRef.kind"},
-	{"a group, which is not measured yet", `{spec: {targetRef: {kind: ReplicationGroup}}}`, `spec.targetRef.kind: Unsupported value: "ReplicationGroup"`},
+	{"a group", `{spec: {targetRef: {kind: ReplicationGroup}}}`, ""},
 	{"no target", `{spec: {targetRef: {name: ""}}}`, "spec.targetRef.name"},
 	// CEL: what an observing objective may say.
 	{"reject", `{spec: {enforcement: {mode: Reject}}}`, ""},

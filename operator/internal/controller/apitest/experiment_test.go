@@ -40,6 +40,7 @@ var experimentAdmission = []admission{
 	{"name of 41", `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, "`metadata.name` must be no longer than 40"},
 	{"name with a dot", `{metadata: {name: a.b}}`, "`metadata.name` must be a DNS label"},
 	{"two targets", `{spec: {target: {targetRef: {name: echo}}}}`, "`targetRef` and `addresses` exclude each other"},
+	{"a group", `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {kind: ReplicationGroup, name: echo}}}}`, "`targetRef.kind` must be RpcService"},
 	{"an RpcService", `{spec: {workload: {protocol: R2P2}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
 	{"an RpcService by HTTP", `{spec: {workload: {protocol: HTTP}, target: {addresses: null, targetRef: {name: echo}}}}`, ""},
 	{"two loads", `{spec: {load: {sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}}`, "`requestsPerSecond`, `sweep`, `steps` and `sine` exclude each other"},

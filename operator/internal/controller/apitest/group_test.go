@@ -187,3 +187,21 @@ func settledGroup(t *testing.T, name string) {
 	w.keep(oldDisks)
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 }
+
+// G-10: an objective on a group is judged by what its members measured.
+func TestObjectiveOnAGroupIsMeasured(t *testing.T) {
+	t.Parallel()
+	w := formedGroup(t, "ledger")
+	w.keep(oldDisks)
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "3 of 3 voters are healthy")
+	for i := range 3 {
+		w.measures(i, 600, 300)
+	}
+	w.objective(`{spec: {targetRef: {kind: ReplicationGroup}}}`)
+	slo := w.waitMet(metav1.ConditionTrue, v1alpha1.ReasonObjectiveMet)
+	if st := slo.Status; *st.Samples != 1800 || st.Source != v1alpha1.SourceServer {
+		t.Errorf("samples %d, source %s", *st.Samples, st.Source)
+	}
+	w.measures(1, 600, 3000)
+	w.waitMet(metav1.ConditionFalse, v1alpha1.ReasonObjectiveMissed)
+}

@@ -44,6 +44,7 @@ type groupWorld struct {
 	index   uint64
 	said    []string // commands that were taken
 	founded []string
+	latency map[int]*dataplane.HistogramReply // by place
 
 	// spawn starts what is behind a pod, despawn ends it.
 	spawn   func(place int, ip, disk string)
@@ -119,6 +120,11 @@ func (w *groupWorld) serveMember(place int, ip string) {
 		respond(rw, &dataplane.SidecarState{Role: "member", AppliedHash: hash, SidecarVersion: "test"})
 	}))
 	mux.HandleFunc("GET "+dataplane.GroupPath, alive(func(rw http.ResponseWriter, _ *http.Request) { respond(rw, w.state(place)) }))
+	mux.HandleFunc("GET /v1/histogram", alive(func(rw http.ResponseWriter, _ *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		respond(rw, w.latency[place])
+	}))
 	mux.HandleFunc("POST "+dataplane.GroupPath, alive(func(rw http.ResponseWriter, r *http.Request) {
 		c, refused := dataplane.ReadChange(r.Body)
 		if refused == nil {
@@ -137,6 +143,20 @@ func (w *groupWorld) serveMember(place int, ip string) {
 	}}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	w.t.Cleanup(func() { _ = server.Close() })
+}
+
+// measures makes the member in a place answer with a histogram.
+func (w *groupWorld) measures(place, count int, microseconds uint64) {
+	h := &dataplane.Histogram{}
+	for range count {
+		h.Record(microseconds * 1000)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.latency == nil {
+		w.latency = map[int]*dataplane.HistogramReply{}
+	}
+	w.latency[place] = &dataplane.HistogramReply{Name: "latency", Source: "Server", WindowSeconds: 5, CoveredSeconds: 5, Histogram: h, Requests: uint64(count)}
 }
 
 // document is the one in the ConfigMap.

@@ -99,6 +99,30 @@ var stepRows = []struct {
 		v.force = append(v.force, peer{number: 4, ordinal: 3})
 	}, step{stepRemove, 4, 3}},
 
+	{"down: a learner that is not wanted gets no vote, however well it is", func(v *view) {
+		v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true})
+	}, step{stepRemove, 4, 3}},
+	{"down: the leader does not hand over to one that is ill", func(v *view) {
+		five(v)
+		v.wanted, v.leader = 3, 5
+		v.force = slices.Delete(v.force, 3, 4)
+		ill(v, 1)
+	}, step{stepTransfer, 2, 1}},
+	{"down: the leader does not hand over to a learner", func(v *view) {
+		five(v)
+		v.wanted, v.leader = 3, 5
+		v.force = slices.Delete(v.force, 3, 4)
+		v.inForce(1).voter, v.inForce(1).lag = false, caughtUp+1
+		v.inForce(2).lag, v.inForce(3).lag = caughtUp+2, caughtUp+3
+	}, step{stepTransfer, 2, 1}},
+	{"up: no vote more while too few are seen to be well", func(v *view) {
+		v.wanted = 5
+		grown(v, 4)
+		ill(v, 2)
+		ill(v, 3)
+		v.force = append(v.force, peer{number: 4, ordinal: 3, healthy: true})
+	}, step{}},
+
 	{"replaced: the successor is taken in", replacedDisk, step{stepAdd, 4, 2}},
 	{"replaced: the old one stays until then", func(v *view) {
 		replacedDisk(v)
@@ -114,6 +138,7 @@ var stepRows = []struct {
 	}, step{stepRemove, 3, 2}},
 
 	{"restart: followers, the highest first", func(v *view) { outdated(v, 0, 1, 2) }, step{stepEvict, 3, 2}},
+	{"restart: followers before a leader in the highest seat", func(v *view) { outdated(v, 0, 1, 2); v.leader = 3 }, step{stepEvict, 2, 1}},
 	{"restart: the leader hands over, to one that is new", func(v *view) { outdated(v, 0, 2); v.seats[2].outdated = false }, step{stepTransfer, 2, 1}},
 	{"restart: not while another is ill", func(v *view) { outdated(v, 1); ill(v, 3) }, step{}},
 	{"restart: the one that is ill itself", func(v *view) { outdated(v, 0, 1, 2); ill(v, 2) }, step{stepEvict, 2, 1}},

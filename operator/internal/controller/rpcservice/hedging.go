@@ -159,7 +159,7 @@ func judgedPercentile(s *snapshot) float64 {
 	for i := range s.objectives {
 		slo := &s.objectives[i]
 		v, err := strconv.ParseFloat(slo.Spec.Percentile, 64)
-		if err == nil && slo.Spec.TargetRef.Name == s.service.Name && slo.DeletionTimestamp == nil {
+		if err == nil && slo.Spec.TargetRef.Names(v1alpha1.TargetService, s.service.Name) && slo.DeletionTimestamp == nil {
 			p = math.Max(p, math.Min(v, 99.9))
 		}
 	}

@@ -77,7 +77,7 @@ func also(c controller.Controller, kind client.Object, named string, of handler.
 // it, or to stop.
 func targetOf(_ context.Context, o client.Object) []reconcile.Request {
 	slo, ok := o.(*v1alpha1.ServiceLevelObjective)
-	if !ok {
+	if !ok || !slo.Spec.TargetRef.Names(v1alpha1.TargetService, slo.Spec.TargetRef.Name) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slo.Namespace, Name: slo.Spec.TargetRef.Name}}}

@@ -31,6 +31,9 @@ func decideCapacity(s *snapshot, m measurement, required int64) (verdict.Verdict
 	unknown := func(reason, format string, args ...any) (verdict.Verdict, *v1alpha1.CapacityEstimate) {
 		return verdict.No(reason, fmt.Sprintf(format, args...)), nil
 	}
+	if s.group != nil {
+		return unknown(v1alpha1.ReasonNoMeasurementSource, "%s", groupCapacity)
+	}
 	times := &dataplane.Histogram{}
 	for _, p := range s.services {
 		if p.Err == nil && p.Reply != nil {

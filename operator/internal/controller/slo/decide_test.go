@@ -209,11 +209,11 @@ func TestK36BothErrorsAreTold(t *testing.T) {
 
 func TestSourceFollowsThePlacement(t *testing.T) {
 	target := aTarget()
-	if measuringComponent(target) != v1alpha1.ComponentRouter || sourceOf(target) != v1alpha1.SourceRouter {
+	if measuringComponent(target) != v1alpha1.ComponentRouter || (&snapshot{target: target}).source() != v1alpha1.SourceRouter {
 		t.Error("with routers, routers measure")
 	}
 	target.Spec.Router.Placement = v1alpha1.PlacementNone
-	if measuringComponent(target) != v1alpha1.ComponentServer || sourceOf(target) != v1alpha1.SourceServer {
+	if measuringComponent(target) != v1alpha1.ComponentServer || (&snapshot{target: target}).source() != v1alpha1.SourceServer {
 		t.Error("without routers, servers measure")
 	}
 }

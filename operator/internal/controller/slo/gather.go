@@ -47,7 +47,8 @@ type record = dataplane.Reading[*dataplane.History]
 // snapshot is the world as one reconciliation sees it.
 type snapshot struct {
 	slo    *v1alpha1.ServiceLevelObjective
-	target *v1alpha1.RpcService // nil when it does not exist
+	target *v1alpha1.RpcService // nil when it does not exist, or is a group
+	group  *v1alpha1.ReplicationGroup
 	parts  []part
 	// slow says that what changes slowly was read too: records and service
 	// times.
@@ -63,6 +64,9 @@ type snapshot struct {
 
 func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjective, slow bool) (*snapshot, error) {
 	s := &snapshot{slo: slo, slow: slow}
+	if slo.Spec.TargetRef.Names(v1alpha1.TargetGroup, slo.Spec.TargetRef.Name) {
+		return s, r.gatherGroup(ctx, s)
+	}
 	target := &v1alpha1.RpcService{}
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: slo.Namespace, Name: slo.Spec.TargetRef.Name}, target)
 	if apierrors.IsNotFound(err) {
@@ -78,25 +82,21 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 	if render.TCP(target) {
 		return s, r.gatherConnects(ctx, s)
 	}
-	pods, err := r.pods(ctx, target, measuringComponent(target))
+	measuring, err := r.gatherLatencies(ctx, s, target, measuringComponent(target))
 	if err != nil {
 		return nil, err
 	}
-	measuring := running(target, pods)
-	s.parts = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
-		return r.Sidecars.Parts(ctx, t, latency, int(slo.Spec.WindowSeconds), windowParts)
-	})
 	s.refused = r.refusedBySwitch(slo, target)
 	if !slow {
 		return s, nil
 	}
-	s.records = dataplane.ReadAll(ctx, measuring, r.Sidecars.History)
 	if measuringComponent(target) == v1alpha1.ComponentRouter {
 		s.holds = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 			return r.Sidecars.Histogram(ctx, t, hold, int(slo.Spec.WindowSeconds))
 		})
 	}
-	if pods, err = r.pods(ctx, target, v1alpha1.ComponentServer); err != nil {
+	pods, err := r.pods(ctx, target, v1alpha1.ComponentServer)
+	if err != nil {
 		return nil, err
 	}
 	s.services = dataplane.ReadAll(ctx, running(target, pods), func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
@@ -105,13 +105,30 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 	return s, nil
 }
 
-func (r *Reconciler) pods(ctx context.Context, target *v1alpha1.RpcService, component string) ([]corev1.Pod, error) {
+// gatherLatencies reads the pods that see every request, and their records where what
+// changes slowly is asked for.
+func (r *Reconciler) gatherLatencies(ctx context.Context, s *snapshot, target client.Object, component string) ([]dataplane.Asked, error) {
+	pods, err := r.pods(ctx, target, component)
+	if err != nil {
+		return nil, err
+	}
+	measuring := running(target, pods)
+	s.parts = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
+		return r.Sidecars.Parts(ctx, t, latency, int(s.slo.Spec.WindowSeconds), windowParts)
+	})
+	if s.slow {
+		s.records = dataplane.ReadAll(ctx, measuring, r.Sidecars.History)
+	}
+	return measuring, nil
+}
+
+func (r *Reconciler) pods(ctx context.Context, target client.Object, component string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := r.Client.List(ctx, list, client.InNamespace(target.Namespace), client.MatchingLabels{
-		v1alpha1.LabelService: target.Name, v1alpha1.LabelComponent: component,
+	err := r.Client.List(ctx, list, client.InNamespace(target.GetNamespace()), client.MatchingLabels{
+		v1alpha1.LabelService: target.GetName(), v1alpha1.LabelComponent: component,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the %s pods of %s: %w", component, target.Name, err)
+		return nil, fmt.Errorf("list the %s pods of %s: %w", component, target.GetName(), err)
 	}
 	return list.Items, nil
 }

@@ -75,7 +75,7 @@ func measure(s *snapshot) (measurement, error) {
 		m.requests += p.Reply.Requests
 		m.rejected += p.Reply.Rejected
 		m.covered = max(m.covered, p.Reply.CoveredSeconds)
-		m.source = sourceOf(s.target)
+		m.source = s.source()
 		// Each part has its own age, so rates are added, not counts over the
 		// longest time.
 		m.perSecond += float64(h.Total()-h.Inf()) / float64(max(p.Reply.CoveredSeconds, 1))
@@ -97,11 +97,13 @@ func measure(s *snapshot) (measurement, error) {
 	return m, err
 }
 
-func sourceOf(target *v1alpha1.RpcService) v1alpha1.MeasurementSource {
+func (s *snapshot) source() v1alpha1.MeasurementSource {
 	switch {
-	case render.TCP(target):
+	case s.group != nil: // whoever answered measured it
+		return v1alpha1.SourceServer
+	case render.TCP(s.target):
 		return v1alpha1.SourceClientNode
-	case measuringComponent(target) == v1alpha1.ComponentServer:
+	case measuringComponent(s.target) == v1alpha1.ComponentServer:
 		return v1alpha1.SourceServer
 	}
 	return v1alpha1.SourceRouter
@@ -137,6 +139,9 @@ func planFor(s *snapshot) (*plan, error) {
 // decideAccepted says whether the objective can be measured at all.
 func decideAccepted(s *snapshot) verdict.Verdict {
 	spec := s.slo.Spec
+	if spec.TargetRef.Names(v1alpha1.TargetGroup, spec.TargetRef.Name) {
+		return decideAcceptedGroup(s)
+	}
 	if s.target == nil {
 		return verdict.No(v1alpha1.ReasonTargetNotFound, fmt.Sprintf("there is no RpcService %q in namespace %q; create it or change `spec.targetRef.name`", spec.TargetRef.Name, s.slo.Namespace))
 	}

@@ -8,18 +8,18 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
 
 // running are the sidecars of the pods that run, by name. One in rotation is required:
 // one that is starting or draining adds what it has.
-func running(target *v1alpha1.RpcService, pods []corev1.Pod) (out []dataplane.Asked) {
+func running(target client.Object, pods []corev1.Pod) (out []dataplane.Asked) {
 	for i := range pods {
 		p := &pods[i]
 		if p.Status.Phase == corev1.PodRunning && p.Status.PodIP != "" {
-			out = append(out, dataplane.Asked{Name: p.Name, Required: inRotation(p), Target: dataplane.NewTarget(p.Status.PodIP, target.Name, target.Namespace)})
+			out = append(out, dataplane.Asked{Name: p.Name, Required: inRotation(p), Target: dataplane.NewTarget(p.Status.PodIP, target.GetName(), target.GetNamespace())})
 		}
 	}
 	slices.SortFunc(out, func(a, b dataplane.Asked) int { return strings.Compare(a.Name, b.Name) })

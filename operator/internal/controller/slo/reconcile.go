@@ -163,7 +163,9 @@ const concurrent = 16
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("servicelevelobjective").
 		For(&v1alpha1.ServiceLevelObjective{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.objectivesOf),
+		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.objectivesOn(v1alpha1.TargetService)),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.ReplicationGroup{}, handler.EnqueueRequestsFromMapFunc(r.objectivesOn(v1alpha1.TargetGroup)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
 		Complete(r)
@@ -173,17 +175,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// objectivesOf finds the objectives on a service.
-func (r *Reconciler) objectivesOf(ctx context.Context, o client.Object) []reconcile.Request {
-	list := &v1alpha1.ServiceLevelObjectiveList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if list.Items[i].Spec.TargetRef.Name == o.GetName() {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+// objectivesOn finds the objectives on a target of a kind.
+func (r *Reconciler) objectivesOn(kind string) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) (out []reconcile.Request) {
+		list := &v1alpha1.ServiceLevelObjectiveList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(o.GetNamespace())); err != nil {
+			return nil
 		}
+		for i := range list.Items {
+			if list.Items[i].Spec.TargetRef.Names(kind, o.GetName()) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
 	}
-	return out
 }

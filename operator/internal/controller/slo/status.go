@@ -38,7 +38,7 @@ func writeStatus(slo *v1alpha1.ServiceLevelObjective, p *plan, now time.Time) {
 // estimated capacity.
 func writeSlow(slo *v1alpha1.ServiceLevelObjective, s *snapshot, led *ledger, p *plan, now time.Time) {
 	st := &slo.Status
-	if s.target == nil {
+	if s.target == nil && s.group == nil {
 		st.ErrorBudgets, st.Capacity = nil, nil
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionCapacityKnown)
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionAttainable)

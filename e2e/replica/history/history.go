@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build replica
-
-package replica
+// Package history keeps what clients of a group saw, and judges it: by Porcupine whether it is linearizable, and by
+// lists whether anything acknowledged was lost, or anything executed that must not have been.
+package history
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sort"
 	"strings"
 	"sync"
@@ -35,20 +37,64 @@ type History struct {
 	never []Op // refused: must not have taken effect
 }
 
-func newHistory() *History { return &History{start: time.Now()} }
+// New is an empty one, whose time begins now.
+func New() *History { return &History{start: time.Now()} }
 
-func (h *History) now() int64 { return time.Since(h.start).Nanoseconds() }
+// Now is a time of this history, in ns.
+func (h *History) Now() int64 { return time.Since(h.start).Nanoseconds() }
 
-func (h *History) add(o Op) {
+// Add takes an operation that has ended, with an answer or without.
+func (h *History) Add(o Op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, o)
 }
 
-func (h *History) refused(o Op) {
+// Refused takes one that was refused and must not have taken effect.
+func (h *History) Refused(o Op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.never = append(h.never, o)
+}
+
+// Body of a request as the service takes it.
+func (o *Op) Body() []byte {
+	b := append([]byte{o.Kind, byte(len(o.Key))}, o.Key...)
+	if o.Kind == 'C' {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(o.Old)))
+		b = append(b, o.Old...)
+	}
+	return append(b, o.Value...)
+}
+
+const (
+	KeysPerSet = 4   // two values and two lists
+	OpsPerSet  = 240 // then come new keys: long histories are slow to check
+)
+
+// Keys of a set.
+func Keys(name string, set int64) (keys []string) {
+	for k := range KeysPerSet {
+		keys = append(keys, fmt.Sprintf("%s-%d-%d", name, set, k))
+	}
+	return keys
+}
+
+// Draw makes an operation on one of the keys of a set; piece is unlike any other.
+func Draw(r *rand.Rand, keys []string, piece string) Op {
+	k := r.IntN(len(keys))
+	o := Op{Key: keys[k], Value: piece}
+	switch choice := r.IntN(10); {
+	case choice < 4:
+		o.Kind, o.Value = 'G', ""
+	case k >= KeysPerSet/2:
+		o.Kind = 'A'
+	case choice < 8:
+		o.Kind, o.Value = 'P', fmt.Sprint(r.IntN(4))
+	default:
+		o.Kind, o.Old, o.Value = 'C', fmt.Sprint(r.IntN(4)), fmt.Sprint(r.IntN(4))
+	}
+	return o
 }
 
 // model of one key: a value, "" when it is not there.
