@@ -69,7 +69,10 @@ static void give(struct member *m, struct input *in, uint64_t now)
                                              .term = in8(in),
                                              .cluster = CLUSTER};
     size_t at = bt_group_encode(p, sizeof p, &header);
-    p[1] = in8(in) % 12;
+    p[1] = in8(in) % 14;
+    if (p[1] == BT_GROUP_COMMITTED || p[1] == BT_GROUP_PROBE_REPLY) {
+        p[2] = p[3] = 0xff; // the aggregator's
+    }
     for (uint32_t i = 0; i < n; i++) {
         p[at++] = in8(in);
     }

@@ -12,6 +12,11 @@ static inline bool replica_is_apart(const struct replica_world *w)
     return w->rules.apart.kept_requests > 0;
 }
 
+static inline bool replica_is_shared(const struct replica_world *w)
+{
+    return w->rules.apart.aggregator;
+}
+
 /* What a number stands for: its pair, whether it is a read, its body. The request id comes again after 96: later than
  * a copy may be under way, sooner than a body that nobody ordered goes. */
 struct bt_addr replica_client_of(uint64_t op);

@@ -31,7 +31,7 @@ const char *replica_breach_name(enum replica_breach b)
         "state-machine", "history",     "not-durable",   "indices",      "two-votes",
         "no-majority",   "membership",  "snapshots",     "foreign-term", "store-misuse",
         "wrong-body",    "bound",       "wrong-replier", "reads",        "dropped-but-executed",
-        "no-progress"};
+        "announced",     "no-progress"};
     return names[b];
 }
 
@@ -462,10 +462,48 @@ void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, con
         check_vote(w, from, m.vote.asked, from);
     } else if (m.header.type == BT_GROUP_VOTE_REPLY && !question && (m.vote.flags & BT_GROUP_YES) != 0) {
         check_vote(w, from, m.vote.asked, to);
-    } else if (m.header.type == BT_GROUP_APPEND_REPLY && (m.append_reply.flags & BT_GROUP_YES) != 0) {
+    } else if ((m.header.type == BT_GROUP_APPEND_REPLY || m.header.type == BT_GROUP_SHARED_REPLY) &&
+               (m.append_reply.flags & BT_GROUP_YES) != 0) {
         check_ack(w, from, m.header.term, m.append_reply.index);
     } else if (m.header.type == BT_GROUP_SNAPSHOT_REPLY && (m.snapshot_reply.flags & BT_GROUP_YES) != 0) {
         check_ack(w, from, m.header.term, m.snapshot_reply.last_index);
+    }
+}
+
+/* I-15: a quorum of that membership has it on its disks, with an entry of that term; and never less than before. */
+void replica_check_announced(struct replica_world *w, uint64_t term, const struct bt_group_committed *c)
+{
+    struct replica_aggregator *a = &w->aggregator;
+    if (term == a->seen_term && c->epoch == a->seen_epoch && c->commit < a->seen_commit) {
+        replica_breach(w, REPLICA_ANNOUNCED, "the aggregator announces %llu after %llu in term %llu",
+                       (unsigned long long)c->commit, (unsigned long long)a->seen_commit, (unsigned long long)term);
+    }
+    a->seen_term = term;
+    a->seen_epoch = c->epoch;
+    a->seen_commit = c->commit;
+    if (c->epoch > w->commit) {
+        replica_breach(w, REPLICA_ANNOUNCED, "the aggregator counts by the membership of %llu, which is not committed",
+                       (unsigned long long)c->epoch);
+        return;
+    }
+    uint64_t i = c->epoch; /* or a snapshot's last entry, with the membership of before */
+    while (i > 0 && !w->at[i].config) {
+        i--;
+    }
+    const struct replica_committed *of = &w->at[i];
+    if (c->commit <= w->commit) {
+        return; /* judged before */
+    }
+    uint32_t holders = 0;
+    for (int k = 0; k < of->body.count; k++) {
+        const struct replica_member *m = &w->member[of->body.member[k].id];
+        holders += of->body.member[k].role == BT_GROUP_VOTER && m->disk != NULL &&
+                   replica_disk_holds(m->disk, c->commit, term);
+    }
+    if (holders <= voters_of(&of->body) / 2) {
+        replica_breach(w, REPLICA_ANNOUNCED,
+                       "the aggregator announces %llu of term %llu, which %u of %u voters hold durably",
+                       (unsigned long long)c->commit, (unsigned long long)term, holders, voters_of(&of->body));
     }
 }
 

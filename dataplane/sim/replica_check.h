@@ -16,6 +16,9 @@ void replica_check_started(struct replica_world *w, uint16_t id);
 void replica_check_step(struct replica_world *w, uint16_t id);
 void replica_check_sent(struct replica_world *w, uint16_t from, uint16_t to, const uint8_t *message, size_t n);
 
+/* The aggregator announces a commit. */
+void replica_check_announced(struct replica_world *w, uint64_t term, const struct bt_group_committed *c);
+
 /* An entry is applied, a state restored. */
 void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e, unsigned duty);
 void replica_check_answered(struct replica_world *w, uint16_t id, const struct bt_entry *e);

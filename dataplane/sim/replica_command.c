@@ -22,9 +22,9 @@ static const char usage_text[] =
     "\n"
     "  --mode=faults|beyond|kills|counts  faults (default); more than f members go for good: safety only; leaders are\n"
     "                              killed; nothing happens, and the leader's messages for one request are counted\n"
-    "  --protocol=raft|hovercraft  entries carry their bodies (default); or requests reach every member by "
-    "themselves,\n"
-    "                              through a flow-control box, and are ordered by their metadata\n"
+    "  --protocol=raft|hovercraft|hovercraftpp  entries carry their bodies (default); or requests reach every member\n"
+    "                              by themselves, through a flow-control box, and are ordered by their metadata; or\n"
+    "                              entries go by way of an aggregator besides\n"
     "  --seeds=N --first=N         (default 2000, 1)\n"
     "  --seed=N                    only this one\n"
     "  --stop                      stop at the first seed that is broken\n"
@@ -52,7 +52,7 @@ static const char *mode_name(uint32_t i)
 
 static const char *protocol_name(uint32_t i)
 {
-    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft"};
+    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft", "hovercraftpp"};
     return names[i];
 }
 
@@ -212,6 +212,13 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
                (unsigned long long)c->reads, (unsigned long long)c->nacked, (unsigned long long)c->boxes,
                (unsigned long long)c->recoveries, (unsigned long long)c->recovered,
                (unsigned long long)s->lost_replies_most);
+    }
+    if (a->protocol == REPLICA_HOVERCRAFTPP) {
+        printf(
+            "  the aggregator was lost or flushed %llu times, and told %llu commits; leaders came to it %llu times and "
+            "left it %llu times\n",
+            (unsigned long long)c->aggregators, (unsigned long long)c->announced, (unsigned long long)c->aggregated,
+            (unsigned long long)c->fallbacks);
     }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",

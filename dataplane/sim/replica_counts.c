@@ -19,6 +19,9 @@ struct figure {
 static struct figure expected(enum replica_protocol protocol, uint32_t n)
 {
     double reply = protocol == REPLICA_RAFT ? 1 : 1.0 / n;
+    if (protocol == REPLICA_HOVERCRAFTPP) {
+        return (struct figure){.tx = 1 + reply, .rx = 2};
+    }
     return (struct figure){.tx = n - 1 + reply, .rx = n};
 }
 
@@ -39,17 +42,17 @@ static void put(struct sim_measures *m, const char *protocol, uint32_t n, struct
 /* Returns how far from the table, in percent. */
 static double one(struct sim_measures *m, enum replica_protocol protocol, uint32_t n)
 {
-    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft"};
+    static const char *const names[REPLICA_PROTOCOLS] = {"raft", "hovercraft", "hovercraftpp"};
     struct replica_tally t;
     if (!replica_run_counts(protocol, n, OPS, &t)) {
-        printf("  %-10s n=%u: the group was not quiet\n", names[protocol], n);
+        printf("  %-12s n=%u: the group was not quiet\n", names[protocol], n);
         return INFINITY;
     }
     struct figure f = {.tx = (double)(t.tx_entries + t.tx_replies) / OPS,
                        .rx = (double)(t.rx_requests + t.rx_acks) / OPS,
                        .apart = (double)t.apart / OPS};
     struct figure want = expected(protocol, n);
-    printf("  %-10s n=%u: tx %.3f (%.3f), rx %.3f (%.3f); %.2f apart\n", names[protocol], n, f.tx, want.tx, f.rx,
+    printf("  %-12s n=%u: tx %.3f (%.3f), rx %.3f (%.3f); %.2f apart\n", names[protocol], n, f.tx, want.tx, f.rx,
            want.rx, f.apart);
     put(m, names[protocol], n, f);
     return off_percent(f, want);

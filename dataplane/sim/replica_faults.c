@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "replica_aggregator.h"
 #include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_member.h"
@@ -56,8 +57,9 @@ void replica_restart(struct replica_world *w, uint16_t id)
 
 static void cut_between(struct replica_world *w, uint32_t side, bool both)
 {
-    for (uint32_t a = 1; a < REPLICA_MEMBERS; a++) {
-        for (uint32_t b = 1; b < REPLICA_MEMBERS; b++) {
+    uint32_t first = replica_is_shared(w) ? 0 : 1; /* the aggregator stands on one of the sides */
+    for (uint32_t a = first; a < REPLICA_MEMBERS; a++) {
+        for (uint32_t b = first; b < REPLICA_MEMBERS; b++) {
             if ((side >> a & 1) != 0 && (side >> b & 1) == 0) {
                 w->cut[a][b] = true;
                 w->cut[b][a] = w->cut[b][a] || both;
@@ -260,6 +262,17 @@ static void change(struct replica_world *w)
     replica_change_something(w);
 }
 
+/* Some members do not reach the aggregator, or are not reached by it; the others do. */
+static void cut_aggregator(struct replica_world *w)
+{
+    for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
+        w->cut[0][id] = w->cut[0][id] || replica_chance(w, 0.4);
+        w->cut[id][0] = w->cut[id][0] || replica_chance(w, 0.4);
+    }
+    w->count.cuts++;
+    push(w, replica_draw(w, 20, 400) * SIM_MS, EV_HEAL, 0);
+}
+
 /* Power fails for all at once. */
 static void crash_all(struct replica_world *w)
 {
@@ -268,18 +281,28 @@ static void crash_all(struct replica_world *w)
     }
 }
 
-/* The last one is of groups with a flow-control box only. */
+/* The last three are of groups with an aggregator only, the one before of groups with a flow-control box. */
 static const struct {
     void (*fn)(struct replica_world *);
     uint32_t weight;
-} kinds[] = {{crash_one, 20}, {crash_leader, 15},         {partition, 15}, {isolate_leader, 12},
-             {pause_one, 10}, {minority_with_a_tail, 12}, {transfer, 12},  {change, 25},
-             {crash_all, 3},  {replica_box_crash, 8}};
+} kinds[] = {{crash_one, 20},
+             {crash_leader, 15},
+             {partition, 15},
+             {isolate_leader, 12},
+             {pause_one, 10},
+             {minority_with_a_tail, 12},
+             {transfer, 12},
+             {change, 25},
+             {crash_all, 3},
+             {replica_box_crash, 8},
+             {replica_aggregator_crash, 10},
+             {replica_aggregator_forget, 10},
+             {cut_aggregator, 10}};
 
 static void draw_fault(struct replica_world *w)
 {
     uint32_t sum = 0;
-    size_t n = sizeof kinds / sizeof kinds[0] - !replica_is_apart(w);
+    size_t n = sizeof kinds / sizeof kinds[0] - !replica_is_apart(w) - (replica_is_shared(w) ? 0 : 3);
     for (size_t i = 0; i < n; i++) {
         sum += kinds[i].weight;
     }
@@ -312,6 +335,9 @@ void replica_faults_over(struct replica_world *w)
     replica_net_heal(w);
     if (replica_is_apart(w)) {
         replica_box_start(w);
+    }
+    if (replica_is_shared(w)) {
+        replica_aggregator_start(w);
     }
     for (uint16_t id = 1; id < REPLICA_MEMBERS; id++) {
         struct replica_member *m = &w->member[id];

@@ -11,9 +11,7 @@
 #include "replica_clients.h"
 #include "replica_net.h"
 
-#define CLUSTER UINT64_C(0xb0b7a11000000001)
-
-enum { GROUP = 7, STATE_BYTES = 16, BODY_MOST = 300 };
+enum { STATE_BYTES = 16, BODY_MOST = 300 };
 
 /* --- what the core asks for --- */
 
@@ -37,20 +35,36 @@ static void crash_amid(struct replica_world *w, const struct bt_store_op *op)
     }
 }
 
-/* A message of the leader, or to it. */
-static void tally(struct replica_world *w, uint16_t leader, const uint8_t *message, bool sent)
+static bool carries_entries(const uint8_t *message)
+{
+    bool append = message[1] == BT_GROUP_APPEND || message[1] == BT_GROUP_SHARED;
+    return append && bt_get32(message + BT_GROUP_HEADER) > 0;
+}
+
+/* Up to where: a member, or with AGG_COMMIT the aggregator. */
+static uint64_t acknowledged(const uint8_t *message)
+{
+    if (message[1] == BT_GROUP_COMMITTED) {
+        return bt_get64(message + BT_GROUP_HEADER + 12);
+    }
+    return message[1] == BT_GROUP_APPEND_REPLY ? bt_get64(message + BT_GROUP_HEADER + 4) : 0;
+}
+
+/* A message of the leader, or to it. An answer counts when it is to entries that were sent there; the aggregator is 0.
+ */
+static void tally(struct replica_world *w, uint16_t leader, uint16_t to, const uint8_t *message, bool sent)
 {
     struct replica_tally *t = &w->tally;
     if (w->mode != REPLICA_COUNTS || bt_replica_status(w->member[leader].core).role != BT_REPLICA_LEADER) {
         return;
     }
-    uint16_t from = bt_get16(message + 2);
-    uint64_t index = message[1] == BT_GROUP_APPEND_REPLY ? bt_get64(message + BT_GROUP_HEADER + 4) : 0;
-    if (sent && message[1] == BT_GROUP_APPEND && bt_get32(message + BT_GROUP_HEADER) > 0) {
+    uint16_t from = bt_get16(message + 2) % BT_GROUP_AGGREGATOR;
+    if (sent && carries_entries(message)) {
         t->tx_entries++;
-    } else if (!sent && from < REPLICA_MEMBERS && index > t->acked[from]) {
+        t->asked[to] = bt_get64(message + BT_GROUP_HEADER + 4) + bt_get32(message + BT_GROUP_HEADER);
+    } else if (!sent && acknowledged(message) > t->acked[from] && t->acked[from] < t->asked[from]) {
         t->rx_acks++;
-        t->acked[from] = index;
+        t->acked[from] = acknowledged(message);
     } else {
         t->apart++;
     }
@@ -59,7 +73,7 @@ static void tally(struct replica_world *w, uint16_t leader, const uint8_t *messa
 static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct replica_world *w = ctx;
-    tally(w, w->sending, message, true);
+    tally(w, w->sending, to % BT_GROUP_AGGREGATOR, message, true);
     replica_check_sent(w, w->sending, to, message, n);
     replica_net_send(w, w->sending, to, message, n);
     crash_after_a_vote(w, message);
@@ -222,8 +236,8 @@ static void after_input(struct replica_world *w, uint16_t id)
 
 static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
 {
-    return (struct bt_replica_config){.cluster = CLUSTER,
-                                      .group = GROUP,
+    return (struct bt_replica_config){.cluster = REPLICA_CLUSTER,
+                                      .group = REPLICA_GROUP,
                                       .id = id,
                                       .pipeline = 4,
                                       .election_ns = w->rules.election_ns,
@@ -288,6 +302,8 @@ static void add_up(struct replica_world *w, const struct bt_replica *core)
 {
     w->count.recoveries += bt_replica_counters(core)[BT_REPLICA_RECOVERIES_TOTAL];
     w->count.recovered += bt_replica_counters(core)[BT_REPLICA_RECOVERED_TOTAL];
+    w->count.aggregated += bt_replica_counters(core)[BT_REPLICA_AGGREGATED_TOTAL];
+    w->count.fallbacks += bt_replica_counters(core)[BT_REPLICA_FALLBACKS_TOTAL];
 }
 
 void replica_member_crash(struct replica_world *w, uint16_t id)
@@ -332,7 +348,7 @@ static void input(struct replica_world *w, uint16_t id, const struct sim_event *
     w->sending = id;
     if (ev->kind == EV_MESSAGE) {
         const struct replica_packet *p = ev->ptr;
-        tally(w, id, p->bytes, false);
+        tally(w, id, 0, p->bytes, false);
         bt_replica_receive(m->core, now, p->bytes, p->n);
     } else if (ev->kind == EV_TICK) {
         bt_replica_tick(m->core, now);

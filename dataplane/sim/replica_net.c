@@ -54,7 +54,8 @@ static void foreign(struct replica_world *w, uint16_t to, const struct replica_p
 static void repeat_later(struct replica_world *w, uint16_t to, const struct replica_packet *like)
 {
     bool vote = like->bytes[1] == BT_GROUP_VOTE && (bt_get32(like->bytes + BT_GROUP_HEADER) & BT_GROUP_PRE) == 0;
-    bool success = like->bytes[1] == BT_GROUP_APPEND_REPLY && bt_get32(like->bytes + BT_GROUP_HEADER) == BT_GROUP_YES;
+    bool reply = like->bytes[1] == BT_GROUP_APPEND_REPLY || like->bytes[1] == BT_GROUP_SHARED_REPLY;
+    bool success = reply && bt_get32(like->bytes + BT_GROUP_HEADER) == BT_GROUP_YES;
     double often = vote ? 2 * w->rules.after_a_vote : success ? w->rules.after_a_vote : 0;
     if (replica_chance(w, often)) {
         w->count.duplicated++;
@@ -82,6 +83,8 @@ static void odd_ones(struct replica_world *w, uint16_t to, const struct replica_
 
 void replica_net_send(struct replica_world *w, uint16_t from, uint16_t to, const uint8_t *bytes, size_t n)
 {
+    from = from == BT_GROUP_AGGREGATOR ? 0 : from;
+    to = to == BT_GROUP_AGGREGATOR ? 0 : to;
     if (to >= REPLICA_MEMBERS || w->cut[from][to]) {
         return;
     }

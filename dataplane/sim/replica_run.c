@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica_aggregator.h"
 #include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
@@ -79,9 +80,11 @@ static void draw_later_rules(struct replica_world *w, uint64_t seed, enum replic
     if (w->rules.log_slots < REPLICA_SLOTS && w->rules.keep > 8) {
         w->rules.keep = 8;
     }
-    if (protocol == REPLICA_HOVERCRAFT) {
+    if (protocol != REPLICA_RAFT) {
         draw_apart(w, &rng);
     }
+    w->rules.apart.aggregator = protocol == REPLICA_HOVERCRAFTPP;
+    w->aggregator.as_switch = bt_rng_below(&rng, 3) == 0;
 }
 
 /* A quiet group, whose members answer at random: with one request at a time the leader, which hears of its own progress
@@ -141,6 +144,9 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum re
     }
     if (replica_is_apart(w)) {
         replica_box_start(w);
+    }
+    if (replica_is_shared(w)) {
+        replica_aggregator_start(w);
     }
     replica_clients_start(w);
     w->faults_end = (mode == REPLICA_KILLS ? UINT64_MAX / SIM_MS / 2 : replica_draw(w, 1000, 2500)) * SIM_MS;
@@ -333,6 +339,15 @@ static void happen(struct replica_world *w, const struct sim_event *ev)
 {
     switch ((enum replica_event)ev->kind) {
     case EV_MESSAGE:
+        if (ev->node == 0) {
+            replica_aggregator_event(w, ev);
+            break;
+        }
+        replica_member_event(w, ev);
+        break;
+    case EV_AGGREGATOR_BACK:
+        replica_aggregator_start(w);
+        break;
     case EV_TICK:
     case EV_DISK:
         replica_member_event(w, ev);

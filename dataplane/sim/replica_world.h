@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "event.h"
+#include "replica/aggregator.h"
 #include "replica/box.h"
 #include "replica/replica.h"
 #include "replica_disk.h"
@@ -16,8 +17,11 @@
 #define SIM_US UINT64_C(1000)
 #define SIM_MS UINT64_C(1000000)
 
+#define REPLICA_CLUSTER UINT64_C(0xb0b7a11000000001)
+
 enum {
-    REPLICA_MEMBERS = 17, /* ids 1…16 */
+    REPLICA_GROUP = 7,
+    REPLICA_MEMBERS = 17, /* ids 1…16; the network knows the aggregator as 0 */
     REPLICA_CLIENTS = 6,
     REPLICA_WAITERS = 64,
     REPLICA_SLOTS = 512,
@@ -36,7 +40,7 @@ enum replica_mode {
 };
 
 /* How requests come to be ordered. */
-enum replica_protocol { REPLICA_RAFT, REPLICA_HOVERCRAFT, REPLICA_PROTOCOLS };
+enum replica_protocol { REPLICA_RAFT, REPLICA_HOVERCRAFT, REPLICA_HOVERCRAFTPP, REPLICA_PROTOCOLS };
 
 enum replica_event {
     EV_MESSAGE,
@@ -52,7 +56,8 @@ enum replica_event {
     EV_HEAL,
     EV_BOX,      /* a request at the flow-control box: node is the client */
     EV_FEEDBACK, /* at the box */
-    EV_BOX_BACK
+    EV_BOX_BACK,
+    EV_AGGREGATOR_BACK
 };
 
 /* Why a run is broken; its name begins the line that says so. */
@@ -77,6 +82,7 @@ enum replica_breach {
     REPLICA_WRONG_REPLIER, /* I-13: answered by another member, or twice */
     REPLICA_READS,         /* I-11, I-12: a read that changes the state, or sees another one than at its place */
     REPLICA_DROPPED,       /* I-6: refused and yet executed */
+    REPLICA_ANNOUNCED,     /* I-15: the aggregator announces what no quorum holds, or less than before */
     REPLICA_NO_PROGRESS,   /* faults ended and nothing went on */
     REPLICA_BREACHES
 };
@@ -147,7 +153,8 @@ struct replica_ack {
 struct replica_counts {
     uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
         restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
-        foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes;
+        foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes, aggregators, aggregated,
+        fallbacks, announced;
 };
 
 /* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
@@ -155,6 +162,7 @@ struct replica_counts {
 struct replica_tally {
     uint64_t tx_entries, tx_replies, rx_requests, rx_acks, apart;
     uint64_t acked[REPLICA_MEMBERS]; /* by member: up to where */
+    uint64_t asked[REPLICA_MEMBERS]; /* by member: the last entry that was sent to it */
 };
 
 struct replica_rules { /* drawn from the seed */
@@ -208,6 +216,12 @@ struct replica_world {
     struct replica_ack *dropped; /* requests a client was told DROP for */
     uint64_t drops, drops_room;
     uint64_t lost_replies_most; /* answers that went with one member */
+
+    struct replica_aggregator { /* HovercRaft++ */
+        struct bt_aggregator a;
+        bool up, as_switch;
+        uint64_t seen_term, seen_epoch, seen_commit; /* of what it announced since it began anew */
+    } aggregator;
 
     struct replica_tally tally;
 

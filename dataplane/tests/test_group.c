@@ -88,15 +88,35 @@ static size_t example(enum bt_group_type type)
         m.recovery_reply = (struct bt_group_recovery_reply){
             .flags = BT_GROUP_YES, .of = {9, meta()}, .body = (const uint8_t *)"body!"};
         break;
+    case BT_GROUP_COMMITTED:
+        m.header.from = BT_GROUP_AGGREGATOR;
+        m.committed = (struct bt_group_committed){.epoch = 3, .commit = 9, .count = 2, .done = {{2, 8}, {0x0203, 7}}};
+        break;
+    case BT_GROUP_PROBE:
+        m.probe = (struct bt_group_probe){.flags = BT_GROUP_DURABLE, .epoch = 3, .floor = 9, .config = c};
+        break;
+    case BT_GROUP_PROBE_REPLY:
+        m.header.from = BT_GROUP_AGGREGATOR;
+        m.probe = (struct bt_group_probe){.epoch = 3, .floor = 9};
+        break;
+    case BT_GROUP_SHARED:
+        m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .epoch = 2, .count = 1};
+        m.append.entry[0] = request(BT_ENTRY_READ, false);
+        break;
+    case BT_GROUP_SHARED_REPLY:
+        m.append_reply =
+            (struct bt_group_append_reply){.flags = BT_GROUP_YES, .index = 5, .last = 6, .applied = 4, .epoch = 2};
+        break;
     case BT_GROUP_TAKE_OVER:
         break;
     }
     return bt_group_encode(p, sizeof p, &m);
 }
 
-static const enum bt_group_type types[] = {BT_GROUP_VOTE,         BT_GROUP_VOTE_REPLY,     BT_GROUP_APPEND,
-                                           BT_GROUP_APPEND_REPLY, BT_GROUP_SNAPSHOT,       BT_GROUP_SNAPSHOT_REPLY,
-                                           BT_GROUP_RECOVERY,     BT_GROUP_RECOVERY_REPLY, BT_GROUP_TAKE_OVER};
+static const enum bt_group_type types[] = {
+    BT_GROUP_VOTE,           BT_GROUP_VOTE_REPLY,  BT_GROUP_APPEND,         BT_GROUP_APPEND_REPLY, BT_GROUP_SNAPSHOT,
+    BT_GROUP_SNAPSHOT_REPLY, BT_GROUP_RECOVERY,    BT_GROUP_RECOVERY_REPLY, BT_GROUP_TAKE_OVER,    BT_GROUP_COMMITTED,
+    BT_GROUP_PROBE,          BT_GROUP_PROBE_REPLY, BT_GROUP_SHARED,         BT_GROUP_SHARED_REPLY};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 static void refused(size_t n, enum bt_group_error error, uint32_t at)
@@ -250,6 +270,19 @@ static void r345_what_a_body_may_not_say(void **state)
         {BT_GROUP_SNAPSHOT, 52, 8, 7, BT_GROUP_BAD_INDEX, 52}, // beyond its end
         {BT_GROUP_SNAPSHOT, 44, 8, 5, BT_GROUP_BAD_INDEX, 52},
         {BT_GROUP_SNAPSHOT_REPLY, 28, 8, 0, BT_GROUP_BAD_INDEX, 28},
+        {BT_GROUP_APPEND, 2, 2, BT_GROUP_AGGREGATOR, BT_GROUP_BAD_FROM, 2}, // it leads nobody
+        {BT_GROUP_COMMITTED, 2, 2, 3, BT_GROUP_BAD_FROM, 2},                // and nobody else announces
+        {BT_GROUP_PROBE_REPLY, 2, 2, 3, BT_GROUP_BAD_FROM, 2},
+        {BT_GROUP_APPEND, 104, 2, BT_GROUP_AGGREGATOR, BT_GROUP_BAD_CONFIG, 104}, // nor is it a member
+        {BT_GROUP_COMMITTED, 24, 4, 17, BT_GROUP_BAD_COUNT, 24},
+        {BT_GROUP_COMMITTED, 36, 8, UINT64_MAX, BT_GROUP_BAD_INDEX, 36},
+        {BT_GROUP_COMMITTED, 46, 2, 1, BT_GROUP_BAD_RESERVED, 46},
+        {BT_GROUP_COMMITTED, 56, 2, 2, BT_GROUP_BAD_CONFIG, 56}, // ids do not rise
+        {BT_GROUP_PROBE, 24, 4, 1, BT_GROUP_BAD_FLAGS, 24},
+        {BT_GROUP_PROBE, 36, 8, 2, BT_GROUP_BAD_INDEX, 36}, // committed less than the membership
+        {BT_GROUP_PROBE, 44, 2, 0, BT_GROUP_BAD_CONFIG, 44},
+        {BT_GROUP_SHARED, 52, 8, UINT64_MAX, BT_GROUP_BAD_INDEX, 52},
+        {BT_GROUP_SHARED_REPLY, 52, 8, UINT64_MAX, BT_GROUP_BAD_INDEX, 52},
     };
     for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
         size_t n = example(wrongs[i].type);

@@ -6,6 +6,7 @@
 #include "replica/issue.h"
 #include "replica/members.h"
 #include "replica/send.h"
+#include "replica/share.h"
 #include "replica/snapshot.h"
 
 // Where the leader may try next: before the whole of a term that contradicts it.
@@ -100,13 +101,22 @@ static bool contradicts_commit(const struct bt_replica *r, const struct bt_group
     return have < a->count && a->entry[have].index <= r->commit;
 }
 
+static void acknowledge(struct bt_replica *r, const struct bt_group_message *m)
+{
+    if (m->header.type == BT_GROUP_SHARED) {
+        replica_share_ack(r);
+    } else {
+        replica_send_ack(r);
+    }
+}
+
 void replica_append(struct bt_replica *r, const struct bt_group_message *m)
 {
     const struct bt_group_append *a = &m->append;
     if (!follows_log(r, a)) {
         replica_count(r, BT_REPLICA_MISMATCH_TOTAL);
         if (r->lacks > 0 && a->prev_index > r->log.last) {
-            replica_send_ack(r); // it follows what is being asked for
+            acknowledge(r, m); // it follows what is being asked for
             return;
         }
         replica_send_refusal(r, m->header.from, a->prev_index, try_after(r, a->prev_index));
@@ -127,6 +137,10 @@ void replica_append(struct bt_replica *r, const struct bt_group_message *m)
     uint64_t commit = a->commit < r->verified ? a->commit : r->verified;
     if (commit > r->commit) {
         r->commit = commit;
+    }
+    if (m->header.type == BT_GROUP_SHARED) {
+        replica_share_taken(r, a, has);
+        return;
     }
     // With entries under way to the disk, word follows when they are durable; a sign of life is answered at once.
     // What there was no room for is left unanswered: the leader asks again with its next sign of life, not at once.

@@ -7,13 +7,8 @@
 #include "replica/role.h"
 #include "replica/transfer.h"
 
-void replica_commit(struct bt_replica *r)
+static void commit_to(struct bt_replica *r, uint64_t held)
 {
-    int own = replica_member(r, r->conf.id);
-    if (own >= 0) {
-        r->peer[own].match = r->log.durable;
-    }
-    uint64_t held = replica_held_by_majority(r);
     if (held <= r->commit || replica_log_term(&r->log, held) != r->term) {
         return;
     }
@@ -23,4 +18,18 @@ void replica_commit(struct bt_replica *r)
         replica_hand_over(r);
         replica_follow(r, r->term, 0);
     }
+}
+
+void replica_commit(struct bt_replica *r)
+{
+    int own = replica_member(r, r->conf.id);
+    if (own >= 0) {
+        r->peer[own].match = r->log.durable;
+    }
+    commit_to(r, replica_held_by_majority(r));
+}
+
+void replica_commit_told(struct bt_replica *r, uint64_t held)
+{
+    commit_to(r, held);
 }

@@ -9,4 +9,7 @@
 // configuration no longer names hands over and steps down.
 void replica_commit(struct bt_replica *r);
 
+// A quorum holds all up to `held`, which the log has durably, as the aggregator says.
+void replica_commit_told(struct bt_replica *r, uint64_t held);
+
 #endif

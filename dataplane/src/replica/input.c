@@ -12,6 +12,7 @@
 #include "replica/reply.h"
 #include "replica/role.h"
 #include "replica/send.h"
+#include "replica/share.h"
 #include "replica/snapshot.h"
 #include "replica/transfer.h"
 
@@ -19,8 +20,8 @@
 
 static bool from_a_leader(const struct bt_group_message *m)
 {
-    return m->header.type == BT_GROUP_APPEND || m->header.type == BT_GROUP_SNAPSHOT ||
-           m->header.type == BT_GROUP_TAKE_OVER;
+    return m->header.type == BT_GROUP_APPEND || m->header.type == BT_GROUP_SHARED ||
+           m->header.type == BT_GROUP_SNAPSHOT || m->header.type == BT_GROUP_TAKE_OVER;
 }
 
 static bool is_question(const struct bt_group_message *m)
@@ -100,6 +101,7 @@ static void dispatch(struct bt_replica *r, const struct bt_group_message *m)
         replica_vote_answered(r, m);
         break;
     case BT_GROUP_APPEND:
+    case BT_GROUP_SHARED:
         if (obey(r, m)) {
             replica_append(r, m);
         }
@@ -120,6 +122,13 @@ static void dispatch(struct bt_replica *r, const struct bt_group_message *m)
 static bool is_recovery(const struct bt_group_message *m)
 {
     return m->header.type == BT_GROUP_RECOVERY || m->header.type == BT_GROUP_RECOVERY_REPLY;
+}
+
+// Of the aggregator, or of what only it is to get: a member begins no term by such a message.
+static bool is_of_aggregator(const struct bt_group_message *m)
+{
+    return m->header.from == BT_GROUP_AGGREGATOR || m->header.type == BT_GROUP_PROBE ||
+           m->header.type == BT_GROUP_SHARED_REPLY;
 }
 
 static void recover(struct bt_replica *r, const struct bt_group_message *m)
@@ -151,6 +160,8 @@ void bt_replica_receive(struct bt_replica *r, uint64_t now, const uint8_t *messa
     }
     if (is_recovery(m)) {
         recover(r, m); // a body is what it is in every term
+    } else if (is_of_aggregator(m)) {
+        replica_share_word(r, m);
     } else if (judge_term(r, m)) {
         dispatch(r, m);
     }
@@ -182,6 +193,7 @@ static void tick_leader(struct bt_replica *r)
     if (r->role == BT_REPLICA_LEADER && r->now >= r->heartbeat_at) {
         r->heartbeat_at = r->now + r->conf.heartbeat_ns;
         replica_feed_all(r, true);
+        replica_share_beat(r);
         replica_transfer_step(r);
         replica_announce(r);
     }
@@ -242,11 +254,17 @@ void bt_replica_stored(struct bt_replica *r, uint64_t now, uint64_t generation, 
     if (r->role == BT_REPLICA_LEADER) {
         replica_commit(r);
         if (r->role == BT_REPLICA_LEADER) {
+            replica_share_feed(r);
             replica_transfer_step(r);
             replica_announce(r);
         }
-    } else if (r->ack_due) {
+        return;
+    }
+    if (r->ack_due) {
         replica_send_ack(r);
+    }
+    if (r->share.ack_due) {
+        replica_share_ack(r);
     }
 }
 

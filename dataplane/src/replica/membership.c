@@ -53,7 +53,7 @@ static enum bt_replica_result promote(const struct bt_replica *r, struct bt_grou
     if (c->member[i].role == BT_GROUP_VOTER) {
         return BT_REPLICA_ALREADY;
     }
-    if (r->peer[i].match < r->commit) {
+    if (r->peer[i].match < r->commit && !r->peer[i].shared) {
         return BT_REPLICA_BEHIND; // it would be counted before it holds anything
     }
     c->member[i].role = BT_GROUP_VOTER;

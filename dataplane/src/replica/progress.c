@@ -6,11 +6,13 @@
 
 #include "replica/apart.h"
 #include "replica/send.h"
+#include "replica/share.h"
 
 enum {
     CHUNK_ROOM = BT_GROUP_HEADER + 36 + BT_GROUP_CONFIG_MAX,
     APPEND_ROOM = BT_GROUP_HEADER + 28,
-    PATIENCE = 8 // elections without a word: a member is no reason to wait
+    EPOCH_ROOM = 8, // of a message by way of the aggregator
+    PATIENCE = 8    // elections without a word: a member is no reason to wait
 };
 
 uint32_t replica_body_most(const struct bt_replica *r)
@@ -69,11 +71,11 @@ static void send_chunk(struct bt_replica *r, int i)
     replica_send(r, r->config.member[i].id);
 }
 
-// Entries from `next` on, as many as a message carries; returns how many.
-static uint32_t fill(struct bt_replica *r, struct bt_group_append *a, uint64_t next)
+uint32_t replica_fill(struct bt_replica *r, struct bt_group_append *a, uint64_t next, uint64_t last)
 {
     uint32_t room = r->conf.message_bytes - APPEND_ROOM, n = 0;
-    for (uint64_t i = next; i <= r->log.last && n < BT_GROUP_ENTRIES_MAX; i++) {
+    room -= r->out.header.type == BT_GROUP_SHARED ? EPOCH_ROOM : 0;
+    for (uint64_t i = next; i <= last && n < BT_GROUP_ENTRIES_MAX; i++) {
         struct bt_entry e = replica_apart_shown(r, replica_log_entry(&r->log, i));
         if (room < BT_GROUP_ENTRY + e.length) {
             break;
@@ -91,7 +93,7 @@ static void send_append(struct bt_replica *r, int i, bool with_entries)
     a->prev_index = p->next - 1;
     a->prev_term = replica_log_term(&r->log, a->prev_index);
     a->commit = r->commit;
-    a->count = with_entries ? fill(r, a, p->next) : 0;
+    a->count = with_entries ? replica_fill(r, a, p->next, r->log.last) : 0;
     if (a->count > 0 && p->feed == REPLICA_STREAM) {
         p->next += a->count;
         p->under_way[p->under_way_n++] = p->next - 1;
@@ -129,7 +131,7 @@ static void feed_chunks(struct bt_replica *r, int i, bool even_empty)
 void replica_feed(struct bt_replica *r, int i, bool even_empty)
 {
     struct replica_peer *p = &r->peer[i];
-    if (r->config.member[i].id == r->conf.id) {
+    if (r->config.member[i].id == r->conf.id || replica_shares(r, i)) {
         return;
     }
     if (p->next <= r->log.base && p->feed != REPLICA_CHUNKS) {
@@ -156,6 +158,7 @@ void replica_feed_all(struct bt_replica *r, bool even_empty)
     for (int i = 0; i < r->config.count; i++) {
         replica_feed(r, i, even_empty);
     }
+    replica_share_feed(r);
 }
 
 void replica_progress_match(struct bt_replica *r, int i, uint64_t match)
@@ -188,6 +191,7 @@ void replica_progress_refused(struct bt_replica *r, int i, uint64_t refused, uin
         p->next = p->match + 1;
     }
     p->feed = REPLICA_PROBE;
+    p->shared = false; // whoever lacks something is served by itself
     forget_under_way(p);
 }
 

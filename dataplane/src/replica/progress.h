@@ -9,6 +9,9 @@
 // The longest body that a message of this group carries.
 uint32_t replica_body_most(const struct bt_replica *r);
 
+// Entries of the log from `next` to `last`, as many as a message carries; returns how many.
+uint32_t replica_fill(struct bt_replica *r, struct bt_group_append *a, uint64_t next, uint64_t last);
+
 // A new leader knows nothing of anybody.
 void replica_progress_begin(struct bt_replica *r);
 

@@ -38,6 +38,7 @@ struct bt_replica_apart {
     uint64_t keep_ns;       // a request that nobody ordered goes
     uint64_t quarantine_ns; // a copy of a request may be under way as long as that
     uint64_t recover_ns;    // until another member is asked for a body
+    bool aggregator;        // HovercRaft++: there may be one, see replica/aggregator.h
     uint8_t key[16];        // of the bodies' hash, the same at all members; all 0: bt_replica_body_key gives it
 };
 
@@ -145,6 +146,7 @@ struct bt_replica_status {
     enum bt_replica_role role;
     uint16_t id, leader, vote; // 0: none
     bool failed;               // the store failed
+    bool aggregated;           // a leader that sends by way of the aggregator
     uint64_t term, commit, applied;
     uint64_t first, last, durable; // of the log
     uint64_t storing;              // operations that the store has not completed
@@ -195,7 +197,10 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
     ROW(NO_REPLIER, "no_replier")             /* nobody had room for one more to execute */                            \
     ROW(RECOVERIES, "recoveries")             /* questions for bodies */                                               \
     ROW(RECOVERED, "recovered")               /* bodies that came */                                                   \
-    ROW(WRONG_BODY, "wrong_body")             /* of another hash than its entry */
+    ROW(WRONG_BODY, "wrong_body")             /* of another hash than its entry */                                     \
+    ROW(AGGREGATED, "aggregated")             /* times that this leader began to send by way of the aggregator */      \
+    ROW(FALLBACKS, "fallbacks")               /* and that it left it, on any doubt */                                  \
+    ROW(AGG_COMMITS, "agg_commits")           /* commits that the aggregator told */
 #define BT_REPLICA_COUNTER_VALUE(name, word) BT_REPLICA_##name##_TOTAL,
 enum bt_replica_counter { BT_REPLICA_COUNTER_LIST(BT_REPLICA_COUNTER_VALUE) BT_REPLICA_COUNTERS };
 const char *bt_replica_counter_name(enum bt_replica_counter c);

@@ -6,6 +6,7 @@
 #include "replica/commit.h"
 #include "replica/members.h"
 #include "replica/progress.h"
+#include "replica/share.h"
 #include "replica/transfer.h"
 
 // The member that answers, or -1.
@@ -52,6 +53,7 @@ void replica_append_answered(struct bt_replica *r, const struct bt_group_message
     } else {
         replica_progress_refused(r, i, m->append_reply.index, m->append_reply.last);
     }
+    replica_share_back(r, m->header.from);
     go_on(r, m->header.from);
 }
 

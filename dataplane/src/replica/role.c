@@ -17,6 +17,7 @@ static void enter_term(struct bt_replica *r, uint64_t term)
     r->vote = 0;
     r->verified = 0;
     r->ack_due = r->vote_due = false;
+    r->share = (struct replica_share){0};
     replica_lack_nothing(r);
     if (r->spare == REPLICA_SPARE_RECEIVING) {
         r->spare = REPLICA_SPARE_IDLE; // its sender leads no more
@@ -30,6 +31,7 @@ void replica_follow(struct bt_replica *r, uint64_t term, uint16_t leader)
         enter_term(r, term);
     }
     r->role = BT_REPLICA_FOLLOWER;
+    r->share.on = false;
     r->leader = leader;
     r->campaign_due = false;
     r->transfer_to = 0;

@@ -20,9 +20,24 @@ struct replica_peer {
     uint8_t under_way_n;
     uint8_t feed;                  // enum replica_feed
     bool waiting;                  // probe or chunk unanswered
+    bool shared;                   // gets its entries by way of the aggregator
     bool granted;                  // its vote, or its answer to the question before
     uint64_t depth_from, depth_to; // what is counted in `depth`: entries after the one, up to the other
     uint32_t depth;                // to execute, of those
+};
+
+// HovercRaft++ at a member (share.h).
+struct replica_share {
+    /* of a leader */
+    bool on;                                     // it sends by way of the aggregator
+    uint64_t epoch, floor;                       // of its probe: which membership, and from where on
+    uint64_t next;                               // to be sent that way
+    uint64_t under_way[BT_REPLICA_PIPELINE_MAX]; // last index of each message whose commit was not told, oldest first
+    uint8_t under_way_n;
+    uint64_t ok_ns; // when the aggregator last told all there was to tell
+    /* of a follower */
+    uint64_t end, end_epoch; // the last entry that came this way, and of which membership
+    bool ack_due;            // the aggregator waits for word of what is durable
 };
 
 struct replica_lack {
@@ -79,6 +94,7 @@ struct bt_replica {
     uint64_t received_term;    // RECEIVING: of the leader that sends it
     uint64_t received_ns;
 
+    struct replica_share share;
     struct replica_kept kept;
     struct replica_recent recent;
     uint8_t *whole;               // metadata and body, being put together

@@ -10,6 +10,7 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .leader = r->leader,
                                       .vote = r->vote,
                                       .failed = r->failed,
+                                      .aggregated = r->role == BT_REPLICA_LEADER && r->share.on,
                                       .term = r->term,
                                       .commit = r->commit,
                                       .applied = r->applied,

@@ -95,12 +95,17 @@ static void read_config(struct cursor *c, struct bt_group_config *out)
         m->id = take16(c);
         m->role = take8(c);
         uint8_t reserved = take8(c);
-        want(c, m->id > (i > 0 ? out->member[i - 1].id : 0), BT_GROUP_BAD_CONFIG, at);
+        want(c, m->id > (i > 0 ? out->member[i - 1].id : 0) && m->id != BT_GROUP_AGGREGATOR, BT_GROUP_BAD_CONFIG, at);
         want(c, m->role == BT_GROUP_VOTER || m->role == BT_GROUP_LEARNER, BT_GROUP_BAD_CONFIG, at + 2);
         want(c, reserved == 0, BT_GROUP_BAD_RESERVED, at + 3);
         votes = votes || m->role == BT_GROUP_VOTER;
     }
     want(c, votes, BT_GROUP_BAD_CONFIG, from);
+}
+
+static bool aggregators(uint8_t type)
+{
+    return type == BT_GROUP_COMMITTED || type == BT_GROUP_PROBE_REPLY;
 }
 
 static void read_header(struct cursor *c, struct bt_group_header *h)
@@ -112,7 +117,7 @@ static void read_header(struct cursor *c, struct bt_group_header *h)
     h->group = take32(c);
     h->term = take64(c);
     h->cluster = take64(c);
-    want(c, h->from != 0, BT_GROUP_BAD_FROM, 2);
+    want(c, h->from != 0 && (h->from == BT_GROUP_AGGREGATOR) == aggregators(h->type), BT_GROUP_BAD_FROM, 2);
     want(c, h->term != 0 && h->term <= INDEX_MAX, BT_GROUP_BAD_TERM, 8);
 }
 
@@ -208,6 +213,7 @@ static void read_append(struct cursor *c, const struct bt_group_header *h, struc
     a->prev_term = take64(c);
     want(c, a->prev_term <= h->term && (a->prev_term == 0) == (a->prev_index == 0), BT_GROUP_BAD_TERM, at + 12);
     a->commit = take_index(c);
+    a->epoch = h->type == BT_GROUP_SHARED ? take_index(c) : 0;
     uint64_t term = a->prev_term;
     for (uint32_t i = 0; sound(c) && i < a->count; i++) {
         a->entry[i].index = a->prev_index + 1 + i;
@@ -218,11 +224,42 @@ static void read_append(struct cursor *c, const struct bt_group_header *h, struc
 
 static void read_append_reply(struct cursor *c, const struct bt_group_header *h, struct bt_group_append_reply *r)
 {
-    (void)h;
     r->flags = take_flags(c, BT_GROUP_YES);
     r->index = take_index(c);
     r->last = take_index(c);
     r->applied = take_index(c);
+    r->epoch = h->type == BT_GROUP_SHARED_REPLY ? take_index(c) : 0;
+}
+
+static void read_committed(struct cursor *c, struct bt_group_committed *d)
+{
+    size_t from = c->at;
+    d->count = take32(c);
+    want(c, d->count <= BT_GROUP_MEMBERS_MAX, BT_GROUP_BAD_COUNT, from);
+    d->epoch = take_index(c);
+    d->commit = take_index(c);
+    for (uint32_t i = 0; sound(c) && i < d->count; i++) {
+        size_t at = c->at;
+        d->done[i].id = take16(c);
+        uint16_t reserved = take16(c);
+        d->done[i].applied = take_index(c);
+        want(c, d->done[i].id > (i > 0 ? d->done[i - 1].id : 0), BT_GROUP_BAD_CONFIG, at);
+        want(c, d->done[i].id != BT_GROUP_AGGREGATOR, BT_GROUP_BAD_CONFIG, at);
+        want(c, reserved == 0, BT_GROUP_BAD_RESERVED, at + 2);
+    }
+}
+
+// The epoch is an entry, and what is committed an entry after it.
+static void read_probe(struct cursor *c, const struct bt_group_header *h, struct bt_group_probe *p)
+{
+    p->flags = take_flags(c, BT_GROUP_DURABLE);
+    p->epoch = take_index(c);
+    size_t at = c->at;
+    p->floor = take_index(c);
+    want(c, p->floor != 0 && p->floor >= p->epoch, BT_GROUP_BAD_INDEX, at);
+    if (h->type == BT_GROUP_PROBE) {
+        read_config(c, &p->config);
+    }
 }
 
 static void read_snapshot(struct cursor *c, const struct bt_group_header *h, struct bt_group_snapshot *s)
@@ -278,9 +315,11 @@ static void read_body(struct cursor *c, struct bt_group_message *m)
         read_vote_reply(c, &m->header, &m->vote);
         break;
     case BT_GROUP_APPEND:
+    case BT_GROUP_SHARED:
         read_append(c, &m->header, &m->append);
         break;
     case BT_GROUP_APPEND_REPLY:
+    case BT_GROUP_SHARED_REPLY:
         read_append_reply(c, &m->header, &m->append_reply);
         break;
     case BT_GROUP_SNAPSHOT:
@@ -294,6 +333,13 @@ static void read_body(struct cursor *c, struct bt_group_message *m)
         break;
     case BT_GROUP_RECOVERY_REPLY:
         read_recovery_reply(c, &m->recovery_reply);
+        break;
+    case BT_GROUP_COMMITTED:
+        read_committed(c, &m->committed);
+        break;
+    case BT_GROUP_PROBE:
+    case BT_GROUP_PROBE_REPLY:
+        read_probe(c, &m->header, &m->probe);
         break;
     case BT_GROUP_TAKE_OVER:
         break;

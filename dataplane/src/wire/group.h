@@ -14,6 +14,11 @@
 //   take over    nothing
 //   recovery     count u32; count times: index u64, metadata
 //   recovery reply  flags u32, index u64, metadata; with YES the body
+//   committed    count u32, epoch u64, commit u64; count times: id u16, reserved u16, applied u64
+//   probe        flags u32, epoch u64, floor u64, a configuration
+//   probe reply  flags u32, epoch u64, floor u64
+//   shared       what an append has up to its commit, epoch u64, entries: an append by way of the aggregator
+//   shared reply an append reply, epoch u64
 //   metadata     ip 16 bytes, port u16, request id u16, replier u16, reserved u16, body length u32, hash u64
 //
 // The body of an ordered request (kinds WRITE and READ) begins with its metadata. In an append it may end there: then
@@ -36,8 +41,9 @@
 #define BT_GROUP_MESSAGE_MAX 65000u // bytes; above one packet a message of several
 #define BT_GROUP_TAG_ROOM    20u    // R2P2 header with the tag option
 #define BT_GROUP_CONFIG_MAX  (2u + 4u * BT_GROUP_MEMBERS_MAX)
-#define BT_GROUP_META        36u // bytes of an ordered request's metadata
-#define BT_GROUP_RECOVER_MAX 16u // bodies asked for in one message
+#define BT_GROUP_META        36u     // bytes of an ordered request's metadata
+#define BT_GROUP_RECOVER_MAX 16u     // bodies asked for in one message
+#define BT_GROUP_AGGREGATOR  0xffffu // the aggregator's id, never a member's: `from` of what it says by itself
 
 // What an entry is. WRITE and READ are requests that came by themselves: their body begins with their metadata.
 enum bt_entry_kind { BT_ENTRY_NOOP, BT_ENTRY_CONFIG, BT_ENTRY_COMMAND, BT_ENTRY_WRITE, BT_ENTRY_READ, BT_ENTRY_KINDS };
@@ -75,18 +81,24 @@ enum bt_group_type {
     BT_GROUP_VOTE = 0,
     BT_GROUP_VOTE_REPLY = 1,
     BT_GROUP_APPEND = 2,
-    BT_GROUP_APPEND_REPLY = 3, // 4 to 6: the aggregator's
+    BT_GROUP_APPEND_REPLY = 3,
+    BT_GROUP_COMMITTED = 4,   // the aggregator to all: AGG_COMMIT
+    BT_GROUP_PROBE = 5,       // a leader to the aggregator: who is in the group, and are you there?
+    BT_GROUP_PROBE_REPLY = 6, // its answer
     BT_GROUP_RECOVERY = 7,
     BT_GROUP_RECOVERY_REPLY = 8,
     BT_GROUP_SNAPSHOT = 9,
     BT_GROUP_SNAPSHOT_REPLY = 10,
     BT_GROUP_TAKE_OVER = 11,
+    BT_GROUP_SHARED = 12,       // a leader to the aggregator, which passes it on as it is
+    BT_GROUP_SHARED_REPLY = 13, // a follower to the aggregator
 };
 
 /* Flags of votes, and of replies. */
 #define BT_GROUP_PRE      0x1u // a question before a vote: changes nobody's state
 #define BT_GROUP_TRANSFER 0x2u // the leader asked for this election
 #define BT_GROUP_YES      0x4u // granted, appended, installed
+#define BT_GROUP_DURABLE  0x8u // of a probe: what the leader sends this way is durable at the leader
 
 struct bt_group_header {
     uint8_t version, type;
@@ -103,6 +115,7 @@ struct bt_group_vote {
 
 struct bt_group_append {
     uint64_t prev_index, prev_term, commit;
+    uint64_t epoch; // of SHARED: the entry that named the members
     uint32_t count;
     struct bt_entry entry[BT_GROUP_ENTRIES_MAX]; // bodies lie in the message
 };
@@ -112,6 +125,26 @@ struct bt_group_append_reply {
     uint64_t index;   // YES: all up to here are durable; else the previous index that was refused
     uint64_t last;    // refused: the leader may try after this one
     uint64_t applied; // the follower's
+    uint64_t epoch;   // of SHARED_REPLY
+};
+
+// How far a member applied, as the aggregator heard last.
+struct bt_group_done {
+    uint16_t id;
+    uint64_t applied;
+};
+
+struct bt_group_committed {
+    uint64_t epoch, commit;
+    uint32_t count;
+    struct bt_group_done done[BT_GROUP_MEMBERS_MAX];
+};
+
+// Of the leader to the aggregator, and without members back. floor: what is committed, with an entry of this term.
+struct bt_group_probe {
+    uint32_t flags;
+    uint64_t epoch, floor;
+    struct bt_group_config config;
 };
 
 struct bt_group_snapshot {
@@ -152,6 +185,8 @@ struct bt_group_message {
         struct bt_group_snapshot_reply snapshot_reply;
         struct bt_group_recovery recovery;
         struct bt_group_recovery_reply recovery_reply;
+        struct bt_group_committed committed;
+        struct bt_group_probe probe; // of PROBE and, without a configuration, of PROBE_REPLY
     };
 };
 
@@ -161,7 +196,7 @@ struct bt_group_message {
     ROW(LONG, "long")         /* bytes after its end, or above the largest message */                                  \
     ROW(VERSION, "version")   /* not a version we know */                                                              \
     ROW(TYPE, "type")         /* not a type we know */                                                                 \
-    ROW(FROM, "from")         /* member 0 */                                                                           \
+    ROW(FROM, "from")         /* member 0, or not the aggregator where it must be, or it where it must not */          \
     ROW(TERM, "term")         /* term 0, or an entry's above the message's or falling */                               \
     ROW(FLAGS, "flags")       /* a bit that has no meaning here */                                                     \
     ROW(COUNT, "count")       /* more entries or members than a message may have */                                    \

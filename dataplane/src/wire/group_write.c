@@ -80,12 +80,15 @@ static void write_vote(struct writer *w, const struct bt_group_message *m)
     }
 }
 
-static void write_append(struct writer *w, const struct bt_group_append *a)
+static void write_append(struct writer *w, const struct bt_group_append *a, bool shared)
 {
     put32(w, a->count);
     put64(w, a->prev_index);
     put64(w, a->prev_term);
     put64(w, a->commit);
+    if (shared) {
+        put64(w, a->epoch);
+    }
     for (uint32_t i = 0; i < a->count; i++) {
         put64(w, a->entry[i].term);
         put32(w, a->entry[i].length);
@@ -96,12 +99,37 @@ static void write_append(struct writer *w, const struct bt_group_append *a)
     }
 }
 
-static void write_append_reply(struct writer *w, const struct bt_group_append_reply *r)
+static void write_append_reply(struct writer *w, const struct bt_group_append_reply *r, bool shared)
 {
     put32(w, r->flags);
     put64(w, r->index);
     put64(w, r->last);
     put64(w, r->applied);
+    if (shared) {
+        put64(w, r->epoch);
+    }
+}
+
+static void write_committed(struct writer *w, const struct bt_group_committed *c)
+{
+    put32(w, c->count);
+    put64(w, c->epoch);
+    put64(w, c->commit);
+    for (uint32_t i = 0; i < c->count; i++) {
+        put16(w, c->done[i].id);
+        put16(w, 0);
+        put64(w, c->done[i].applied);
+    }
+}
+
+static void write_probe(struct writer *w, const struct bt_group_message *m)
+{
+    put32(w, m->probe.flags);
+    put64(w, m->probe.epoch);
+    put64(w, m->probe.floor);
+    if (m->header.type == BT_GROUP_PROBE) {
+        write_config(w, &m->probe.config);
+    }
 }
 
 static void write_snapshot(struct writer *w, const struct bt_group_snapshot *s)
@@ -156,10 +184,19 @@ static void write_body(struct writer *w, const struct bt_group_message *m)
         write_vote(w, m);
         break;
     case BT_GROUP_APPEND:
-        write_append(w, &m->append);
+    case BT_GROUP_SHARED:
+        write_append(w, &m->append, m->header.type == BT_GROUP_SHARED);
         break;
     case BT_GROUP_APPEND_REPLY:
-        write_append_reply(w, &m->append_reply);
+    case BT_GROUP_SHARED_REPLY:
+        write_append_reply(w, &m->append_reply, m->header.type == BT_GROUP_SHARED_REPLY);
+        break;
+    case BT_GROUP_COMMITTED:
+        write_committed(w, &m->committed);
+        break;
+    case BT_GROUP_PROBE:
+    case BT_GROUP_PROBE_REPLY:
+        write_probe(w, m);
         break;
     case BT_GROUP_SNAPSHOT:
         write_snapshot(w, &m->snapshot);
