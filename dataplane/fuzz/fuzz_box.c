@@ -109,7 +109,8 @@ static void step(struct bt_box_front *b, struct input *in, struct bt_txq *txq, u
     const struct bt_addr client = at(100, (uint16_t)(5000 + (in8(in) & 1u))), box = at(50, 8000), told = at(50, 9000);
     uint32_t before = bt_box_front_inside(b, now);
     uint8_t what = in8(in) & 3u;
-    struct bt_pkt *pkt = what == 2 ? feedback(in, &told) : draw(in, what == 1 ? &box : &client, what == 0 ? &box : &told);
+    struct bt_pkt *pkt =
+        what == 2 ? feedback(in, &told) : draw(in, what == 1 ? &box : &client, what == 0 ? &box : &told);
     if (what == 1) { // past the box
         member(pkt, NULL);
         bt_pool_put(&pool.pool, pkt);
