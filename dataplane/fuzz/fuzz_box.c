@@ -143,7 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                                              .mtu = 1500,
                                                                              .pool = &pool.pool,
                                                                              .txq = &txq,
-                                                                             .seed = 3},
+                                                                             .seed = 3,
+                                                                             .recent_pairs = 64},
                                                now);
     CHECK(b != NULL);
     now += UINT64_C(3000000000); // its silence and its slow start are over

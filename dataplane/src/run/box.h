@@ -47,6 +47,7 @@ struct bt_box_front_config {
     struct bt_pool *pool;
     struct bt_txq *txq; // where packets go
     uint64_t seed;
+    uint32_t recent_pairs; // remembered as refused or passed; 0: those of a busy quarantine
 };
 
 struct bt_box_front;
