@@ -463,6 +463,9 @@ static void r333_a_box_that_starts_again_is_silent_and_then_serves(void **state)
     write_until_done(1);
     bed_box_stop(&b);
     bed_box_start(&b);
+    for (int ms = 0; ms < 100; ms++) {
+        bed_step(&b);
+    }
     bed_send(&b, &(struct bed_ask){.to = BED_BOX, .policy = BT_POLICY_REPLICATED_WRITE, .add = 1});
     bed_step(&b);
     assert_int_equal(b.reply_type, 0xff);
