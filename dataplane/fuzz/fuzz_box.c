@@ -109,7 +109,8 @@ static void step(struct bt_box_front *b, struct input *in, struct bt_txq *txq, u
     const struct bt_addr client = at(100, (uint16_t)(5000 + (in8(in) & 1u))), box = at(50, 8000), told = at(50, 9000);
     uint32_t before = bt_box_front_inside(b, now);
     uint8_t what = in8(in) & 3u;
-    struct bt_pkt *pkt = what == 2 ? feedback(in, &told) : draw(in, what == 1 ? &box : &client, what == 0 ? &box : &told);
+    struct bt_pkt *pkt =
+        what == 2 ? feedback(in, &told) : draw(in, what == 1 ? &box : &client, what == 0 ? &box : &told);
     if (what == 1) { // past the box
         member(pkt, NULL);
         bt_pool_put(&pool.pool, pkt);
@@ -142,7 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                                              .mtu = 1500,
                                                                              .pool = &pool.pool,
                                                                              .txq = &txq,
-                                                                             .seed = 3},
+                                                                             .seed = 3,
+                                                                             .recent_pairs = 64},
                                                now);
     CHECK(b != NULL);
     now += UINT64_C(3000000000); // its silence and its slow start are over

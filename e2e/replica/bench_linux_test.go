@@ -52,7 +52,6 @@ type tap struct {
 
 	mu       sync.Mutex
 	seen     *sync.Cond
-	lost     bool
 	entries  int // sent: messages with entries, one after the other
 	several  int // of them, with more than one entry
 	replies  int // sent to clients

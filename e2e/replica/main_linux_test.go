@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
@@ -39,4 +40,19 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+func quantile(q float64) float64 {
+	return tally.failovers[min(len(tally.failovers)-1, int(q*float64(len(tally.failovers))))]
+}
+
+// mounts of ours that are still there.
+func mounts() (left []string) {
+	raw, _ := os.ReadFile("/proc/self/mounts")
+	for _, line := range strings.Split(string(raw), "\n") {
+		if strings.Contains(line, "bobtail-replica-disk") {
+			left = append(left, line)
+		}
+	}
+	return left
 }

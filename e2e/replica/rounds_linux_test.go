@@ -24,21 +24,6 @@ var tally struct {
 	failovers                      []float64 // ms
 }
 
-func quantile(q float64) float64 {
-	return tally.failovers[min(len(tally.failovers)-1, int(q*float64(len(tally.failovers))))]
-}
-
-// mounts of ours that are still there.
-func mounts() (left []string) {
-	raw, _ := os.ReadFile("/proc/self/mounts")
-	for _, line := range strings.Split(string(raw), "\n") {
-		if strings.Contains(line, "bobtail-replica-disk") {
-			left = append(left, line)
-		}
-	}
-	return left
-}
-
 type play struct {
 	t *testing.T
 	g *Group

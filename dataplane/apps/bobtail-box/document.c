@@ -75,9 +75,9 @@ static bool may_become(const struct box_app *app, const struct bt_group_document
     const struct bt_group_document_box *now = bt_group_document_box_find(&app->document, app->opt.name);
     bool same = own->client_port == now->client_port && own->feedback_port == now->feedback_port &&
                 (app->override.port != 0 || bt_addr_ip_eq(&own->client, &now->client));
-    return same || bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes",
-                                 "address and ports of \"%s\" cannot change while it runs; stop it first",
-                                 app->opt.name);
+    return same ||
+           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes",
+                         "address and ports of \"%s\" cannot change while it runs; stop it first", app->opt.name);
 }
 
 bool box_apply(void *arg, const char *text, size_t len, const char *key_dir, struct bt_ctl_error *e)

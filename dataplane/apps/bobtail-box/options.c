@@ -8,8 +8,10 @@
 #include <string.h>
 
 static const char epilogue[] =
-    "Addresses, members and the limit come from the group's document of kind ReplicationGroup, which must have protocol\n"
-    "HovercRaft and name this box: --config, or a sidecar over the control socket. A box keeps nothing: after a start it\n"
+    "Addresses, members and the limit come from the group's document of kind ReplicationGroup, which must have "
+    "protocol\n"
+    "HovercRaft and name this box: --config, or a sidecar over the control socket. A box keeps nothing: after a start "
+    "it\n"
     "is silent for a moment, and then lets few requests in at first.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.";
 
@@ -52,9 +54,9 @@ enum bt_cli_result box_options_read(int argc, char **argv, struct box_options *o
 {
     struct bt_cli_option table[ROWS];
     *o = (struct box_options){.ctl = BT_CTL_DEFAULT_SOCKET};
-    const struct bt_cli program = {
-        "bobtail-box", "The flow-control box of a HovercRaft group: what its clients send requests to.", epilogue,
-        table, make_table(o, table)};
+    const struct bt_cli program = {"bobtail-box",
+                                   "The flow-control box of a HovercRaft group: what its clients send requests to.",
+                                   epilogue, table, make_table(o, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
     if (result != BT_CLI_RUN) {
         return result;

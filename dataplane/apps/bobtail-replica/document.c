@@ -34,7 +34,8 @@ static bool open_sockets(struct replica_app *app, const struct bt_group_document
 {
     char why[256];
     bool grouped = d->protocol == BT_GROUP_HOVERCRAFT && d->multicast.port != 0;
-    struct bt_addr local[3] = {[BT_MEMBER_CLIENTS] = own->client, [BT_MEMBER_MEMBERS] = own->address, [BT_MEMBER_GROUP] = d->multicast};
+    struct bt_addr local[3] = {
+        [BT_MEMBER_CLIENTS] = own->client, [BT_MEMBER_MEMBERS] = own->address, [BT_MEMBER_GROUP] = d->multicast};
     if (app->override.port != 0) {
         memcpy(local[0].ip, app->override.ip, sizeof local[0].ip);
         memcpy(local[1].ip, app->override.ip, sizeof local[1].ip);
@@ -123,7 +124,8 @@ bool replica_apply(void *arg, const char *text, size_t len, const char *key_dir,
     if (app->opt.protocol != 0) {
         d->protocol = (enum bt_group_protocol)(app->opt.protocol - 1);
     }
-    bool ok = bt_group_document_protocol_fits(d, e) && bt_keys_load_ids(key_dir, d->key_id, d->n_key_ids, &keys, e) && may_become(app, d, e);
+    bool ok = bt_group_document_protocol_fits(d, e) && bt_keys_load_ids(key_dir, d->key_id, d->n_key_ids, &keys, e) &&
+              may_become(app, d, e);
     if (ok && app->member == NULL) {
         ok = make_member(app, d, &keys, e);
     } else if (ok) {

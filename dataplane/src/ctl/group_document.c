@@ -65,8 +65,7 @@ static const char *parse_multicast(const char *text, void *to)
     char full[80];
     bool fits = strlen(text) < sizeof full - 8 && strpbrk(text, "[]%") == NULL;
     snprintf(full, sizeof full, strchr(text, ':') != NULL ? "[%.64s]:1" : "%.64s:1", text);
-    return fits && bt_addr_parse(full, 0, out) == 0 && bt_addr_is_multicast(out) ? NULL
-                                                                                 : "must be a multicast address";
+    return fits && bt_addr_parse(full, 0, out) == 0 && bt_addr_is_multicast(out) ? NULL : "must be a multicast address";
 }
 
 static void check_group(struct bt_shape_reader *r, void *base)
@@ -296,7 +295,8 @@ bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct b
     }
     return d->multicast.port == 0 || d->n_boxes == 0 ||
            bt_addr_is_v4(&d->multicast) == bt_addr_is_v4(&d->box[0].client) ||
-           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "multicast.address", "must be of the same family as boxes[0].address");
+           bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "multicast.address",
+                         "must be of the same family as boxes[0].address");
 }
 
 struct bt_group_document *bt_group_document_parse(const char *text, size_t len, struct bt_ctl_error *e)

@@ -16,7 +16,7 @@
 #define BT_GROUP_DOCUMENT_FOUNDERS    9u
 #define BT_GROUP_DOCUMENT_NAME        64u // of a member, with its end: a pod's name
 
-#define BT_GROUP_DOCUMENT_BOXES       4u
+#define BT_GROUP_DOCUMENT_BOXES 4u
 
 enum bt_group_storage { BT_GROUP_ALWAYS, BT_GROUP_VOLATILE };
 extern const char *const bt_group_storage_words[];

@@ -165,9 +165,20 @@ static bool order(struct bt_replica *r, uint32_t at)
     return replica_store_own(r, q->kind, r->whole, n);
 }
 
+static void expire(struct bt_replica *r)
+{
+    uint64_t age = r->conf.apart.keep_ns;
+    if (r->now > age) {
+        r->counter[BT_REPLICA_REQUESTS_EXPIRED_TOTAL] += replica_kept_expire(&r->kept, r->now - age);
+    }
+}
+
 void replica_announce(struct bt_replica *r)
 {
     uint32_t n = 0;
+    if (may_order(r)) {
+        expire(r); // what is too old for a set is too old for a log
+    }
     while (may_order(r)) {
         uint32_t at = next_to_order(r);
         if (at == REPLICA_NOBODY || !order(r, at)) {
@@ -177,14 +188,6 @@ void replica_announce(struct bt_replica *r)
     }
     if (n > 0) {
         replica_feed_all(r, false);
-    }
-}
-
-static void expire(struct bt_replica *r)
-{
-    uint64_t age = r->conf.apart.keep_ns;
-    if (r->now > age) {
-        r->counter[BT_REPLICA_REQUESTS_EXPIRED_TOTAL] += replica_kept_expire(&r->kept, r->now - age);
     }
 }
 

@@ -43,7 +43,7 @@ static struct bt_box *new_box(const struct bt_box_front *b, const struct bt_grou
                               .timeout_ns = TIMEOUT_NS,
                               .slow_start_ns = SLOW_START_NS,
                               .quarantine_ns = bt_rpc_timers_for(d->device).quarantine_ns,
-                              .recent_pairs = RECENT_PAIRS,
+                              .recent_pairs = b->conf.recent_pairs != 0 ? b->conf.recent_pairs : RECENT_PAIRS,
                               .seed = b->conf.seed};
     void *mem = malloc(bt_box_bytes(&c));
     return mem != NULL ? bt_box_start(mem, &c, now) : NULL;

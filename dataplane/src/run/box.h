@@ -17,17 +17,17 @@
 
 // X(NAME, word): requests and FEEDBACK that were passed over, or refused with this reason; each a counter.
 #define BT_BOX_COUNTER_LIST(ROW)                                                                                       \
-    ROW(MALFORMED, "malformed")     /* no R2P2 packet a client sends, or from an address no client has */              \
-    ROW(FORGED, "forged")           /* from a client that says it is somebody else, or signs */                        \
-    ROW(REST, "rest")               /* of a request of several packets, refused with its first */                      \
-    ROW(TOO_LONG, "too_long")       /* DROP: more than one packet of a member carries */                       \
-    ROW(UNORDERED, "unordered")     /* DROP: policies 0 and 1 go to a member */                                        \
-    ROW(BUSY, "busy")               /* DROP: at the limit */                                                           \
-    ROW(HUSHED, "hushed")           /* not answered: the box has just started */                               \
-    ROW(FEEDBACK_FORM, "feedback_form")         /* no FEEDBACK about a pair */                                         \
-    ROW(FEEDBACK_TAG, "feedback_tag")           /* without the group's tag, or a wrong one */                          \
-    ROW(FEEDBACK_UNKNOWN, "feedback_unknown")   /* of a pair that is not here (any more) */                            \
-    ROW(NO_BUFFER, "no_buffer")                 /* copies that could not be sent */
+    ROW(MALFORMED, "malformed")               /* no R2P2 packet a client sends, or from an address no client has */    \
+    ROW(FORGED, "forged")                     /* from a client that says it is somebody else, or signs */              \
+    ROW(REST, "rest")                         /* of a request of several packets, refused with its first */            \
+    ROW(TOO_LONG, "too_long")                 /* DROP: more than one packet of a member carries */             \
+    ROW(UNORDERED, "unordered")               /* DROP: policies 0 and 1 go to a member */                              \
+    ROW(BUSY, "busy")                         /* DROP: at the limit */                                                 \
+    ROW(HUSHED, "hushed")                     /* not answered: the box has just started */                     \
+    ROW(FEEDBACK_FORM, "feedback_form")       /* no FEEDBACK about a pair */                                           \
+    ROW(FEEDBACK_TAG, "feedback_tag")         /* without the group's tag, or a wrong one */                            \
+    ROW(FEEDBACK_UNKNOWN, "feedback_unknown") /* of a pair that is not here (any more) */                              \
+    ROW(NO_BUFFER, "no_buffer")               /* copies that could not be sent */
 #define BT_BOX_COUNTER_VALUE(name, word) BT_BOX_BAD_##name,
 enum bt_box_counter {
     BT_BOX_COUNTER_LIST(BT_BOX_COUNTER_VALUE) BT_BOX_PASSED, // to every member
@@ -47,6 +47,7 @@ struct bt_box_front_config {
     struct bt_pool *pool;
     struct bt_txq *txq; // where packets go
     uint64_t seed;
+    uint32_t recent_pairs; // remembered as refused or passed; 0: those of a busy quarantine
 };
 
 struct bt_box_front;

@@ -39,11 +39,11 @@ struct bt_command {
     uint64_t session, seq; // with_session
     const uint8_t *body;   // WRITE, READ: n bytes
     uint32_t n;
-    uint16_t id;                   // REGISTER, ADDRESS
-    uint64_t disk;                 // REGISTER
-    struct bt_addr member, client; // ADDRESS: the same IP
-    char name[BT_COMMAND_NAME];    // ADDRESS
-    struct bt_group_config config; // FORMED
+    uint16_t id;                     // REGISTER, ADDRESS
+    uint64_t disk;                   // REGISTER
+    struct bt_addr member, client;   // ADDRESS: the same IP
+    char name[BT_COMMAND_NAME];      // ADDRESS
+    struct bt_group_config config;   // FORMED
     uint8_t key[BT_COMMAND_KEY_LEN]; // KEY
 };
 

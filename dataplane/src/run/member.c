@@ -202,6 +202,7 @@ void bt_member_close(struct bt_member *m)
 void bt_member_receive(struct bt_member *m, uint64_t now, struct bt_pkt *pkt)
 {
     struct bt_r2p2_hdr h;
+    member_stood_still(m, now);
     m->now = now;
     if (pkt->local != BT_MEMBER_MEMBERS && member_is_boxed(m, pkt, &h)) {
         member_boxed(m, pkt, &h);
@@ -219,6 +220,7 @@ void bt_member_receive(struct bt_member *m, uint64_t now, struct bt_pkt *pkt)
 
 void bt_member_turn(struct bt_member *m, uint64_t now, bool timers)
 {
+    member_stood_still(m, now);
     m->now = now;
     if (member_runs(m)) {
         member_disk_turn(m);

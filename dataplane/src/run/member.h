@@ -143,7 +143,7 @@ enum bt_member_counter {
     BT_MEMBER_BOXED_EARLY,     // the group is not formed, or this member takes no part
     BT_MEMBER_ANSWERED,        // of them, from here
     BT_MEMBER_ANSWERED_BEFORE, // the same pair, lately
-    BT_MEMBER_ANSWER_TOO_LATE, // it was in the log when this member started
+    BT_MEMBER_ANSWER_TOO_LATE, // it was in the log when this member started, or was cut off or stopped for long
     BT_MEMBER_FEEDBACK_SENT,
     BT_MEMBER_DROP_FIRST, // by enum bt_drop_reason
     BT_MEMBER_COUNTERS = BT_MEMBER_DROP_FIRST + BT_DROP_REASONS,

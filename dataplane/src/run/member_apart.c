@@ -4,6 +4,7 @@
 #include <sodium/randombytes.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "rpc/error.h"
 #include "run/boxed.h"
 #include "run/member_internal.h"
@@ -119,6 +120,46 @@ static void answer(struct bt_member *m, const struct bt_group_meta *of, const st
     member_answer(m, &w, status, bytes, n);
     for (size_t i = 0; i < m->document.n_boxes; i++) {
         tell_box(m, &m->document.box[i], of);
+    }
+}
+
+/* --- what is too old to be answered (I-13) --- */
+
+// A client's request id may stand for another request by then. Gaps below three signs of life are nothing special.
+static bool long_ago(const struct bt_member *m, uint64_t then, uint64_t now)
+{
+    uint64_t quarantine = bt_rpc_timers_for(m->document.device).quarantine_ns;
+    uint64_t quiet = 3 * (uint64_t)m->document.heartbeat_ms * 1000000;
+    return then != 0 && now > then && now - then > (quarantine > quiet ? quarantine : quiet);
+}
+
+static void mute(struct bt_member *m, uint64_t to)
+{
+    m->mute_to = to > m->mute_to ? to : m->mute_to;
+}
+
+// Its process did: what it has in its log, and what waits in its sockets, is as old.
+void member_stood_still(struct bt_member *m, uint64_t now)
+{
+    if (m->document.protocol == BT_GROUP_HOVERCRAFT && m->core != NULL && long_ago(m, m->now, now)) {
+        m->mute_until_ns = now + MEMBER_CATCH_UP_NS;
+        mute(m, bt_replica_status(m->core).last);
+    }
+}
+
+// After a long silence: what is committed by now was ordered meanwhile.
+void member_heard_leader(struct bt_member *m, const uint8_t *message, size_t n)
+{
+    enum { COMMIT_AT = BT_GROUP_HEADER + 20 };
+    if (m->document.protocol != BT_GROUP_HOVERCRAFT || message[1] != BT_GROUP_APPEND || n < COMMIT_AT + 8) {
+        return;
+    }
+    if (long_ago(m, m->append_ns, m->now)) {
+        m->mute_until_ns = m->now + MEMBER_CATCH_UP_NS;
+    }
+    m->append_ns = m->now;
+    if (m->now < m->mute_until_ns) {
+        mute(m, bt_get64(message + COMMIT_AT));
     }
 }
 

@@ -14,6 +14,7 @@
 #define MEMBER_HEARD       32u
 #define MEMBER_WAITERS     8192u // a power of two, above BT_MEMBER_IN_FLIGHT_MAX
 #define MEMBER_ARRIVALS    8192u
+#define MEMBER_CATCH_UP_NS UINT64_C(200000000)
 #define MEMBER_PATIENCE_NS UINT64_C(10000000000)
 
 // A client's request that is in the log and not yet executed.
@@ -78,7 +79,8 @@ struct bt_member {
     struct member_arrival arrival[MEMBER_ARRIVALS]; // the latest of each place
     bool key_given;                                 // to the core
     uint64_t mute_to; // entries up to here may be long answered, or their clients gone: none of them is answered now
-    uint32_t box_turn; // which box a client is sent to
+    uint64_t mute_until_ns, append_ns; // so long what is committed is as old; when a leader was heard last
+    uint32_t box_turn;                 // which box a client is sent to
 
     uint8_t *reply, *scratch; // MEMBER_REPLY_MAX; MEMBER_REQUEST_MAX
     uint32_t reply_n;
@@ -139,6 +141,8 @@ void member_apply_turn(struct bt_member *m);
 /* member_apart.c: requests that come by boxes. */
 bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct bt_r2p2_hdr *h);
 void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h);
+void member_stood_still(struct bt_member *m, uint64_t now);
+void member_heard_leader(struct bt_member *m, const uint8_t *message, size_t n);
 void member_apply_request(struct bt_member *m, const struct bt_entry *e);
 bool member_wants_key(const struct bt_member *m);
 void member_draw_key(struct bt_command *c);

@@ -246,6 +246,7 @@ void member_receive(struct bt_member *m, struct bt_pkt *pkt)
         }
         remember(m, pkt, from, p.disk);
     }
+    member_heard_leader(m, p.message, p.n);
     member_count(m, BT_MEMBER_ACCEPTED);
     bt_replica_receive(m->core, m->now, p.message, p.n);
 }

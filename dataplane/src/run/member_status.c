@@ -7,7 +7,7 @@
 
 static const uint64_t MS = 1000000;
 
-#define WORD(name, word)   [BT_MEMBER_BAD_##name] = {"replica_packets_refused_total", "reason", word},
+#define WORD(name, word) [BT_MEMBER_BAD_##name] = {"replica_packets_refused_total", "reason", word},
 #define BOXED(name, word)                                                                                              \
     [BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_##name - 1] = {"replica_requests_unread_total", "reason", word},
 #define CORE(name, word)   [BT_REPLICA_##name##_TOTAL] = {"replica_events_total", "event", word},

@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 
-// Snapshot: count u32, formed u8, keyed u8, 2 zeros, index of the last registration u64; keyed: 16 bytes; rows: id u16, flags u8, name's length
-// u8, ports u16 u16, disk u64, index u64, address 16 bytes, name.
+// Snapshot: count u32, formed u8, keyed u8, 2 zeros, index of the last registration u64; keyed: 16 bytes; rows: id u16,
+// flags u8, name's length u8, ports u16 u16, disk u64, index u64, address 16 bytes, name.
 enum { HEAD = 16, ROW = 40, MEMBER = 1, REMOVED = 2, REGISTERED = 4, REACHED = 8, FLAGS = 15 };
 
 static struct bt_roster_row *find(struct bt_roster *r, uint16_t id)

@@ -261,11 +261,9 @@ void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
         d->multicast = group_address();
     }
     bed_box_start(b);
+    b->now += 3000000000; // the box's silence and its slow start are over
     for (uint16_t id = 1; id <= voters; id++) {
         bed_start(b, id);
-    }
-    for (int ms = 0; ms < 2000; ms++) { // the box's silence and its slow start end
-        bed_step(b);
     }
 }
 

@@ -57,7 +57,8 @@ void bed_box_start(struct bed *b);
 void bed_box_stop(struct bed *b);
 
 // A packet as a box sends it: a request of the client with this id, signed with this key for this destination.
-struct bt_pkt *bed_boxed(struct bed *b, const struct bt_addr *dst, uint16_t rid, uint64_t add, const struct bt_key *key);
+struct bt_pkt *bed_boxed(struct bed *b, const struct bt_addr *dst, uint16_t rid, uint64_t add,
+                         const struct bt_key *key);
 void bed_give(struct bed *b, uint16_t id, struct bt_pkt *pkt); // to the port of the member that dst says
 struct bt_addr bed_address(uint16_t id, uint16_t port);
 
