@@ -275,15 +275,7 @@ const (
 func (s *Suite) objective(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a ServiceLevelObjective beside the client's own measurement", Cost: "100 s",
 		Cause: "servers tell nothing: kubectl -n " + Namespace + " describe slo"}, func(ctx context.Context) error {
-		err := errors.Join(s.Env.Apply(ctx, s.manifest(slow, 1, 8, slowSleeps)), s.patch(ctx, slow, onSwitch(front(14))),
-			s.Env.Apply(ctx, fmt.Sprintf(objectiveManifest, slow, Namespace)))
-		if err == nil {
-			err = s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcsvc", slow, "Programmed=True")
-		}
-		if err == nil {
-			err = s.given(ctx, time.Minute, slow, bySwitch)
-		}
-		if err != nil {
+		if err := s.measured(ctx); err != nil {
 			return err
 		}
 		l := s.load("load-slo")
@@ -296,20 +288,38 @@ func (s *Suite) objective(ctx context.Context) error {
 			return err
 		}
 		s.Steps.Say("     %d RPCs, %d failed (%s), p50 %.0f us, p99 %.0f us", got.Sent, got.Failed(), got.Failures(), got.Percentile("50"), got.Percentile("99"))
-		seen, err := s.Env.Object(ctx, Namespace, "slo", slow+"-p99")
-		if err := errors.Join(err, s.show(ctx, "-n", Namespace, "get", "slo")); err != nil {
-			return err
-		}
-		if seen.Status.ObservedMicroseconds == nil {
-			return fmt.Errorf("status.observedMicroseconds is empty after %d RPCs", got.Sent)
-		}
-		s.Got.SetFinite("switch_slo_over_client_p99", float64(*seen.Status.ObservedMicroseconds)/got.Percentile("99"))
-		if err := s.judge("rpcs_failed_switch_slo", got); err != nil {
+		if err := errors.Join(s.compare(ctx, got), s.judge("rpcs_failed_switch_slo", got)); err != nil {
 			return err
 		}
 		_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rpcsvc,slo", slow, slow+"-p99", "--ignore-not-found", "--wait=false")
 		return err
 	})
+}
+
+// measured is a slow service on the switch, with an objective.
+func (s *Suite) measured(ctx context.Context) error {
+	err := errors.Join(s.Env.Apply(ctx, s.manifest(slow, 1, 8, slowSleeps)), s.patch(ctx, slow, onSwitch(front(14))),
+		s.Env.Apply(ctx, fmt.Sprintf(objectiveManifest, slow, Namespace)))
+	if err == nil {
+		err = s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcsvc", slow, "Programmed=True")
+	}
+	if err == nil {
+		err = s.given(ctx, time.Minute, slow, bySwitch)
+	}
+	return err
+}
+
+// compare records the percentile of the status over that of the client.
+func (s *Suite) compare(ctx context.Context, got harness.LoadResult) error {
+	seen, err := s.Env.Object(ctx, Namespace, "slo", slow+"-p99")
+	if err := errors.Join(err, s.show(ctx, "-n", Namespace, "get", "slo")); err != nil {
+		return err
+	}
+	if seen.Status.ObservedMicroseconds == nil {
+		return fmt.Errorf("status.observedMicroseconds is empty after %d RPCs", got.Sent)
+	}
+	s.Got.SetFinite("switch_slo_over_client_p99", float64(*seen.Status.ObservedMicroseconds)/got.Percentile("99"))
+	return nil
 }
 
 // switchKilled: the switch loses its power under load; clients reach the routers that stand
