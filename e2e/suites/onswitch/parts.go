@@ -200,49 +200,16 @@ const others = 7
 func (s *Suite) many(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("%d services more on the same switch", others), Cost: "90 s",
 		Cause: "pods do not start: kubectl -n " + Namespace + " get pods"}, func(ctx context.Context) error {
-		for n := range others {
-			name := fmt.Sprintf("many-%d", n)
-			if err := s.Env.Apply(ctx, s.manifest(name, 1, 1, "4ms")); err != nil {
-				return err
-			}
-			if err := s.patch(ctx, name, onSwitch(front(2+n))); err != nil {
-				return err
-			}
-		}
-		for n := range others {
-			name := fmt.Sprintf("many-%d", n)
-			if err := s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcsvc", name, "Programmed=True"); err != nil {
-				return err
-			}
-			if err := s.given(ctx, time.Minute, name, bySwitch); err != nil {
-				return err
-			}
-		}
-		if err := s.show(ctx, "get", "psw", "-o", "wide"); err != nil {
+		if err := s.othersUp(ctx); err != nil {
 			return err
 		}
-		served := 1 // the first
-		for n := range others {
-			l := s.load(fmt.Sprintf("load-many-%d", n))
-			l.Target, l.Rate, l.Duration, l.Warmup, l.Sockets = front(2+n)+":8000", 20, 2*time.Second, 0, 1
-			if err := s.Env.StartLoad(ctx, l); err != nil {
-				return err
-			}
+		served, err := s.othersServed(ctx)
+		if err != nil {
+			return err
 		}
+		s.Got.Set("switch_services_at_once", served+1) // and the first
 		for n := range others {
-			l := s.load(fmt.Sprintf("load-many-%d", n))
-			got, err := s.Env.FinishLoad(ctx, l)
-			if err != nil {
-				return err
-			}
-			if got.Failed() > 0 || got.Sent == 0 {
-				return fmt.Errorf("service many-%d: %d of %d RPCs failed: %s", n, got.Failed(), got.Sent, got.Failures())
-			}
-			served++
-		}
-		s.Got.Set("switch_services_at_once", served)
-		for n := range others {
-			if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rpcsvc", fmt.Sprintf("many-%d", n), "--wait=false"); err != nil {
+			if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rpcsvc", other(n), "--wait=false"); err != nil {
 				return err
 			}
 		}
@@ -251,6 +218,50 @@ func (s *Suite) many(ctx context.Context) error {
 			return names == Service, "the switch still has " + names, err
 		})
 	})
+}
+
+func other(n int) string { return fmt.Sprintf("many-%d", n) }
+
+// othersUp has the other services placed by the switch.
+func (s *Suite) othersUp(ctx context.Context) error {
+	for n := range others {
+		if err := errors.Join(s.Env.Apply(ctx, s.manifest(other(n), 1, 1, "4ms")), s.patch(ctx, other(n), onSwitch(front(2+n)))); err != nil {
+			return err
+		}
+	}
+	for n := range others {
+		if err := s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcsvc", other(n), "Programmed=True"); err != nil {
+			return err
+		}
+		if err := s.given(ctx, time.Minute, other(n), bySwitch); err != nil {
+			return err
+		}
+	}
+	return s.show(ctx, "get", "psw", "-o", "wide")
+}
+
+// othersServed asks each of them at its address, and says how many answered everything.
+func (s *Suite) othersServed(ctx context.Context) (served int, err error) {
+	loads := make([]harness.Load, others)
+	for n := range loads {
+		l := s.load("load-" + other(n))
+		l.Target, l.Rate, l.Duration, l.Warmup, l.Sockets = front(2+n)+":8000", 20, 2*time.Second, 0, 1
+		if err := s.Env.StartLoad(ctx, l); err != nil {
+			return 0, err
+		}
+		loads[n] = l
+	}
+	for n, l := range loads {
+		got, err := s.Env.FinishLoad(ctx, l)
+		if err != nil {
+			return served, err
+		}
+		if got.Failed() > 0 || got.Sent == 0 {
+			return served, fmt.Errorf("service %s: %d of %d RPCs failed: %s", other(n), got.Failed(), got.Sent, got.Failures())
+		}
+		served++
+	}
+	return served, nil
 }
 
 const objectiveManifest = `apiVersion: bobtail.dev/v1alpha1
@@ -275,15 +286,7 @@ const (
 func (s *Suite) objective(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a ServiceLevelObjective beside the client's own measurement", Cost: "100 s",
 		Cause: "servers tell nothing: kubectl -n " + Namespace + " describe slo"}, func(ctx context.Context) error {
-		err := errors.Join(s.Env.Apply(ctx, s.manifest(slow, 1, 8, slowSleeps)), s.patch(ctx, slow, onSwitch(front(14))),
-			s.Env.Apply(ctx, fmt.Sprintf(objectiveManifest, slow, Namespace)))
-		if err == nil {
-			err = s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcsvc", slow, "Programmed=True")
-		}
-		if err == nil {
-			err = s.given(ctx, time.Minute, slow, bySwitch)
-		}
-		if err != nil {
+		if err := s.measured(ctx); err != nil {
 			return err
 		}
 		l := s.load("load-slo")
@@ -296,20 +299,38 @@ func (s *Suite) objective(ctx context.Context) error {
 			return err
 		}
 		s.Steps.Say("     %d RPCs, %d failed (%s), p50 %.0f us, p99 %.0f us", got.Sent, got.Failed(), got.Failures(), got.Percentile("50"), got.Percentile("99"))
-		seen, err := s.Env.Object(ctx, Namespace, "slo", slow+"-p99")
-		if err := errors.Join(err, s.show(ctx, "-n", Namespace, "get", "slo")); err != nil {
-			return err
-		}
-		if seen.Status.ObservedMicroseconds == nil {
-			return fmt.Errorf("status.observedMicroseconds is empty after %d RPCs", got.Sent)
-		}
-		s.Got.SetFinite("switch_slo_over_client_p99", float64(*seen.Status.ObservedMicroseconds)/got.Percentile("99"))
-		if err := s.judge("rpcs_failed_switch_slo", got); err != nil {
+		if err := errors.Join(s.compare(ctx, got), s.judge("rpcs_failed_switch_slo", got)); err != nil {
 			return err
 		}
 		_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rpcsvc,slo", slow, slow+"-p99", "--ignore-not-found", "--wait=false")
 		return err
 	})
+}
+
+// measured is a slow service on the switch, with an objective.
+func (s *Suite) measured(ctx context.Context) error {
+	err := errors.Join(s.Env.Apply(ctx, s.manifest(slow, 1, 8, slowSleeps)), s.patch(ctx, slow, onSwitch(front(14))),
+		s.Env.Apply(ctx, fmt.Sprintf(objectiveManifest, slow, Namespace)))
+	if err == nil {
+		err = s.Env.WaitCondition(ctx, 2*time.Minute, Namespace, "rpcsvc", slow, "Programmed=True")
+	}
+	if err == nil {
+		err = s.given(ctx, time.Minute, slow, bySwitch)
+	}
+	return err
+}
+
+// compare records the percentile of the status over that of the client.
+func (s *Suite) compare(ctx context.Context, got harness.LoadResult) error {
+	seen, err := s.Env.Object(ctx, Namespace, "slo", slow+"-p99")
+	if err := errors.Join(err, s.show(ctx, "-n", Namespace, "get", "slo")); err != nil {
+		return err
+	}
+	if seen.Status.ObservedMicroseconds == nil {
+		return fmt.Errorf("status.observedMicroseconds is empty after %d RPCs", got.Sent)
+	}
+	s.Got.SetFinite("switch_slo_over_client_p99", float64(*seen.Status.ObservedMicroseconds)/got.Percentile("99"))
+	return nil
 }
 
 // switchKilled: the switch loses its power under load; clients reach the routers that stand
