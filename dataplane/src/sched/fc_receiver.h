@@ -66,7 +66,9 @@ uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_
 uint16_t bt_fc_advertise_any(struct bt_fc_receiver *r, uint64_t now);
 // Squared coefficient of variation of the service time.
 double bt_fc_cv2(const struct bt_fc_receiver *r);
-// c sent within the last 24 to 32 ms, or is silent because it was told so.
+// Time goes on: who was active may not be any more.
+void bt_fc_look(struct bt_fc_receiver *r, uint64_t now);
+// c sent within the last 24 to 32 ms before the last look, or is silent because it was told so.
 bool bt_fc_active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c);
 // c is no more.
 void bt_fc_gone(struct bt_fc_receiver *r, struct bt_fc_conn *c);
