@@ -17,7 +17,7 @@ struct world {
     uint64_t now;
     uint64_t waiting[WAITING];
     unsigned waitings;
-    uint32_t under_way;   // requests that came and did not leave
+    uint32_t under_way; // requests that came and did not leave
     uint8_t admit;
     uint8_t heed;         // what becomes of a CANCEL: enum bt_server_cancel
     struct bt_pkt *hoard; // packets taken away to starve the server

@@ -18,7 +18,7 @@
 #define STEP        (1.0 / 64)  // of the spread, a period
 #define SPREAD_MAX  4.0
 #define LEFT        (1.0 / 16) // of the rate, for those who obey, at least
-#define QUIET       16.0 // gaps without a request: so long a one says that the load has gone
+#define QUIET       16.0       // gaps without a request: so long a one says that the load has gone
 
 static const double throttle_at = 0.8, release_at = 0.7; // of rho* (F-13, F-14)
 

@@ -39,7 +39,7 @@ struct bt_fc_receiver {
     double load;                        // rho*
     double rate;                        // requests a nanosecond, of the lane: what may come
     double spread;                      // 1 or more: so many times that is given to the connections together
-    double passed; // moving average: share of the requests whose senders take no part
+    double passed;                      // moving average: share of the requests whose senders take no part
     uint64_t samples, arrivals;
     uint64_t pending; // requests that came and were not answered yet, of all connections
     uint32_t turn;    // of silences, which differ in length

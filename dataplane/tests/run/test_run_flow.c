@@ -8,7 +8,8 @@
 #define US 1000ull
 #define MS 1000000ull
 
-static const struct bt_fc_objective objective = {.wait_ns = 100e3, .percentile = 0.99, .cores = 1, .model = BT_FC_REFINED};
+static const struct bt_fc_objective objective = {
+    .wait_ns = 100e3, .percentile = 0.99, .cores = 1, .model = BT_FC_REFINED};
 static const struct bt_server_came asks = {.asked = true}, silent = {0}, routed = {.asked = true, .routed = true};
 static struct bt_flow *flow;
 static struct bt_server_flow hooks;
