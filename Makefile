@@ -301,6 +301,13 @@ packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_p
 	hack/test/packet_tests.py --measurements $(MEASURED)/packet-tests.json; code=$$?; \
 	  $(REPORT) packet-tests --measurements $(MEASURED)/packet-tests.json && exit $$code
 
+.PHONY: fc-drops
+fc-drops: ## DROPs at 1.5 times what servers can do, with flow control over without (1 min)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED)
+	hack/test/fc_drops.py --measurements=$(MEASURED)/fc-drops.json; code=$$?; \
+	  $(REPORT) fc-drops --measurements $(MEASURED)/fc-drops.json && exit $$code
+
 .PHONY: lancet-agent
 lancet-agent: ## The Lancet agent against Redis, memcached and NGINX from Debian (30 s)
 	@hack/dataplane build release >/dev/null

@@ -86,7 +86,13 @@ static void send_request(struct input *in)
     rq.policy = how & 3;
     rq.with_class = how & 4;
     rq.with_trace = how & 8;
-    if (w.calls < CALLS && bt_client_send(w.client, w.now, &rq, &w.txq) >= 0) {
+    uint64_t retry;
+    bool tries = (how & 16) != 0; // under flow control (F-40)
+    int id = w.calls == CALLS ? -1
+             : tries          ? bt_client_try_send(w.client, w.now, &rq, &w.txq, &retry)
+                              : bt_client_send(w.client, w.now, &rq, &w.txq);
+    CHECK(w.calls == CALLS || !tries || (id == BT_RPC_AGAIN) == (retry != 0));
+    if (id >= 0) {
         w.calls++;
         w.open++;
     }
@@ -172,6 +178,7 @@ static void start(uint8_t ext)
     w.now = 1000000 * US;
     bt_txq_init(&w.txq);
     cfg.pool = bt_pool_fixed_init(&w.pool, pool_mem, PACKETS);
+    cfg.flow_targets = 2;
     cfg.ops = (struct bt_client_ops){on_success, on_timeout, on_error, NULL};
     size_t bytes = bt_client_bytes(&cfg);
     if (!client_mem) {

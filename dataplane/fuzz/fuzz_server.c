@@ -17,6 +17,7 @@ struct world {
     uint64_t now;
     uint64_t waiting[WAITING];
     unsigned waitings;
+    uint32_t under_way; // requests that came and did not leave
     uint8_t admit;
     uint8_t heed;         // what becomes of a CANCEL: enum bt_server_cancel
     struct bt_pkt *hoard; // packets taken away to starve the server
@@ -250,6 +251,30 @@ static void configure(struct input *in)
     }
 }
 
+// Flow control (F-10): who comes leaves once, and what is told is anything.
+static uint32_t flow_arrived(void *arg, const struct bt_addr *client, struct bt_server_came came, uint64_t now)
+{
+    (void)arg;
+    (void)now;
+    bool refused = came.asked && (client->port & 1) != 0;
+    w.under_way += !refused;
+    return refused ? 3 | BT_FLOW_REFUSED : 3;
+}
+
+static void flow_left(void *arg, uint32_t number, const struct bt_server_took *took)
+{
+    (void)arg;
+    (void)took;
+    CHECK(number == 3 && w.under_way-- > 0);
+}
+
+static uint16_t flow_signal(void *arg, uint32_t number, uint64_t now)
+{
+    (void)arg;
+    CHECK(number == 3 || number == BT_FLOW_NONE);
+    return (uint16_t)now;
+}
+
 static void start(void)
 {
     struct bt_server_cfg cfg = {.local = bt_addr_v4u(0x0a000009, 8000),
@@ -270,6 +295,7 @@ static void start(void)
     bt_txq_init(&w.txq);
     cfg.pool = bt_pool_fixed_init(&w.pool, pool_mem, PACKETS);
     cfg.ops = (struct bt_server_ops){on_request, on_admit, NULL, on_cancel};
+    cfg.flow = (struct bt_server_flow){flow_arrived, flow_left, flow_signal, NULL};
     size_t bytes = bt_server_bytes(&cfg);
     if (!server_mem) {
         server_mem = aligned_alloc(64, bytes);
@@ -291,7 +317,7 @@ static void wind_down(void)
         bt_server_tick(w.server, w.now, &w.txq);
         drain();
     }
-    CHECK(bt_server_backlog(w.server) == 0 && w.pool.left == PACKETS);
+    CHECK(bt_server_backlog(w.server) == 0 && w.pool.left == PACKETS && w.under_way == 0);
     for (int i = 0; bt_server_router_state(w.server, i, &st); i++) {
         CHECK(st.received == st.served);
     }

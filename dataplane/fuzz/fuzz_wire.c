@@ -36,13 +36,14 @@ static void feedback(const struct bt_r2p2_hdr *h)
 {
     struct bt_feedback fb, back;
     uint8_t buf[64];
-    if (bt_feedback_decode(h->payload, h->payload_len, &fb) || fb.version > 2) {
+    if (bt_feedback_decode(h->payload, h->payload_len, &fb) || fb.version > 3) {
         return;
     }
     size_t n = bt_feedback_encode(buf, sizeof buf, &fb);
     CHECK(n == h->payload_len);
     CHECK(bt_feedback_decode(buf, n, &back) == BT_M_OK);
-    CHECK(back.served == fb.served && back.received == fb.received && back.n == fb.n && back.flags == fb.flags);
+    CHECK(back.served == fb.served && back.received == fb.received && back.n == fb.n && back.flags == fb.flags &&
+          back.signal == fb.signal);
 }
 
 static void sack(const struct bt_r2p2_hdr *h)

@@ -390,7 +390,8 @@ int lab_call_with(struct lab *l, struct bt_request *rq, uint32_t len, uint32_t r
     rq->dst = l->path == LAB_DIRECT ? l->saddr : l->raddr;
     struct bt_txq txq;
     bt_txq_init(&txq);
-    int id = bt_client_send(l->client, l->now, rq, &txq);
+    int id = l->try_send ? bt_client_try_send(l->client, l->now, rq, &txq, &l->retry_ns)
+                         : bt_client_send(l->client, l->now, rq, &txq);
     free(body);
     lab_transmit(l, &txq);
     return id < 0 ? id : l->calls++;

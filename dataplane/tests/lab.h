@@ -53,6 +53,8 @@ struct lab {
     struct bt_server *server;
     struct bt_client_cfg ccfg;
     struct bt_server_cfg scfg;
+    bool try_send;     // lab_call goes through flow control (F-40)
+    uint64_t retry_ns; // and this came of it
     struct bt_pool_fixed pool;
     void *pool_mem, *client_mem, *server_mem;
     size_t client_bytes, server_bytes;

@@ -104,6 +104,8 @@ STAGES = [
           "the crashing input was kept in build/fuzz; replay it with the named binary"),
     Stage("packets", "one packet suite over every driver: sim, udp, ring, memif, af_packet, af_xdp",
           {ALL: Form(make("packet-tests"), 30, 120)}, "the failed case and its driver stand in the table", ("root",)),
+    Stage("flow-control", "flow control spares DROPs: real clients, a router and a server at 1.5 times what it can do",
+          {ALL: Form(make("fc-drops"), 35, 150)}, "each round's counts stand in the log; without overload nothing can be spared"),
     Stage("switch", "what the operator writes into a switch, on packets: a checker as its data plane, real servers, a router and a client; 10,000 requests a step",
           {ALL: Form(make("switch-packets"), 60, 240)}, "the step that lost a request is named, with what the switch counted", ("root",)),
     Stage("machine", "what programs take of the whole machine: hugepages that are free, granted, reserved by others",

@@ -113,7 +113,7 @@ struct serve_app {
     uint64_t started_ns;
     uint16_t mtu; // in use
     bool leaving;
-    atomic_bool stop;                  // worker threads end
+    atomic_bool stop;                        // worker threads end
     struct bt_flow *flow[SERVE_WORKERS_MAX]; // of each port; off until a configuration or an option wants it
     bool flow_alarmed;                       // somebody was told of c² above 20 (F-8)
     struct serve_scheduled *scheduled; // NULL: one I/O thread; else there are no jobs, and the loop is the threads' own
@@ -146,7 +146,7 @@ void serve_workers_stop(struct serve_app *app);
 bool serve_flow_open(struct serve_app *app); // one for each port
 void serve_flow_close(struct serve_app *app);
 void serve_flow_set(struct serve_app *app, const struct bt_fc_objective *o); // cores aside; NULL: off
-void serve_flow_begin(struct serve_app *app);                               // with what the options say
+void serve_flow_begin(struct serve_app *app);                                // with what the options say
 void serve_flow_configure(struct serve_app *app, const struct bt_config_flow *flow);
 void serve_flow_state(struct serve_app *app, struct bt_ctl_flow *out);
 void serve_flow_counters(struct serve_app *app, struct bt_ctl_samples *out);
@@ -183,7 +183,7 @@ void serve_scheduled_depth(struct serve_app *app, uint16_t n);
 void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out);
 const struct bt_hist_slices *serve_scheduled_slices(const struct serve_app *app, bool latency); // of all ports
 void serve_scheduled_traces(struct serve_app *app);                                             // into app->traces
-uint32_t serve_scheduled_cores(const struct serve_app *app, uint32_t port); // that share it
+uint32_t serve_scheduled_cores(const struct serve_app *app, uint32_t port);                     // that share it
 uint32_t serve_scheduled_in_use(const struct serve_app *app);
 
 #endif

@@ -53,9 +53,9 @@ struct bt_config_hedging {
 // Flow control by waiting time (F-…); absent: none.
 enum bt_config_wait_model { BT_WAIT_REFINED, BT_WAIT_PAPER };
 struct bt_config_flow {
-    bool given;        // the document has it
-    int64_t wait_us;   // 1..10000000
-    int64_t per_100k;  // 50000..99990
+    bool given;       // the document has it
+    int64_t wait_us;  // 1..10000000
+    int64_t per_100k; // 50000..99990
     enum bt_config_wait_model model;
 };
 

@@ -178,8 +178,8 @@ struct bt_router {
     const _Atomic uint64_t *sends_clock;
 
     struct bt_trace_ring *traces; /* NULL: not kept. Written where FEEDBACK is taken */
-    /* What a worker told last of flow control (F-49), for the DROPs of this router; 0: nothing. The FEEDBACK half writes
-     * that of the other one (split.h). */
+    /* What a worker told last of flow control (F-49), for the DROPs of this router; 0: nothing. The FEEDBACK half
+     * writes that of the other one (split.h). */
     _Atomic uint32_t flow_told, *tell_flow;
 
     struct bt_pool *pool;

@@ -13,8 +13,7 @@ enum { TIMER_DEADLINE, TIMER_REPAIR };
 static bool valid(const struct bt_client_cfg *cfg, struct bt_port *port)
 {
     return cfg->max_pending > 0 && cfg->max_pending < 65536 && bt_rpc_timers_valid(&cfg->timers) && cfg->ops.success &&
-           cfg->ops.timeout && cfg->ops.error &&
-           cfg->flow_targets <= 1024 &&
+           cfg->ops.timeout && cfg->ops.error && cfg->flow_targets <= 1024 &&
            bt_port_init(port, cfg->pool, &cfg->local, cfg->local_index, cfg->mtu, cfg->max_message);
 }
 

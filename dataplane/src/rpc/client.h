@@ -101,9 +101,9 @@ struct bt_client *bt_client_init(const struct bt_client_cfg *cfg, void *mem, siz
 // callback. Packets to send are appended to txq.
 int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq);
 
-// The same under flow control (F-40): the request says that it wants to be told, and leaves only if it would probably be
-// served in time. BT_RPC_AGAIN: it would not, nothing was sent, and *retry_after_ns is when asking again makes sense.
-// Needs extensions; BT_RPC_BAD_ARGUMENT without flow_targets.
+// The same under flow control (F-40): the request says that it wants to be told, and leaves only if it would probably
+// be served in time. BT_RPC_AGAIN: it would not, nothing was sent, and *retry_after_ns is when asking again makes
+// sense. Needs extensions; BT_RPC_BAD_ARGUMENT without flow_targets.
 int bt_client_try_send(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq,
                        uint64_t *retry_after_ns);
 

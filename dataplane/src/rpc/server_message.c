@@ -79,7 +79,8 @@ static void release_held(struct bt_server *s, struct bt_pair *p, struct bt_txq *
         }
         s->held--;
         pkt->next = NULL;
-        struct bt_arrival a = {.pkt = pkt, .txq = txq, .client = p->client, .router = BT_NO_ROUTER, .flow = BT_FLOW_NONE};
+        struct bt_arrival a = {
+            .pkt = pkt, .txq = txq, .client = p->client, .router = BT_NO_ROUTER, .flow = BT_FLOW_NONE};
         enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &a.h);
         bool open = p->generation == generation && p->state == BT_PAIR_RECEIVING;
         if (!m) {

@@ -118,6 +118,7 @@ static uint32_t arrived(void *arg, const struct bt_addr *addr, struct bt_server_
     if (!f->on) {
         return BT_FLOW_NONE;
     }
+    bt_fc_look(&f->lane, now);
     uint32_t at = came.asked ? number_of(f, addr) : OTHERS;
     if (at < FIRST) {
         f->crowded += at == CROWD;

@@ -27,10 +27,10 @@ struct bt_flow_figures {
     uint64_t counters[BT_FLOW_COUNTERS];
     uint64_t refused; // requests past every token
     bool on, throttling;
-    bool alarm;                  // c² is above 20: what is solved for says little
-    double load, admitted;       // rho as it is, and rho*; 0…1, rho also above; admitted 0: nothing is decided yet
-    double service_ns, cv2;      // of a request
-    uint32_t clients;            // known now
+    bool alarm;             // c² is above 20: what is solved for says little
+    double load, admitted;  // rho as it is, and rho*; 0…1, rho also above; admitted 0: nothing is decided yet
+    double service_ns, cv2; // of a request
+    uint32_t clients;       // known now
 };
 
 struct bt_flow;

@@ -18,7 +18,7 @@
 #define STEP        (1.0 / 64)  // of the spread, a period
 #define SPREAD_MAX  4.0
 #define LEFT        (1.0 / 16) // of the rate, for those who obey, at least
-#define QUIET       16.0 // gaps without a request: so long a one says that the load has gone
+#define QUIET       16.0       // gaps without a request: so long a one says that the load has gone
 
 static const double throttle_at = 0.8, release_at = 0.7; // of rho* (F-13, F-14)
 
@@ -108,7 +108,7 @@ bool bt_fc_active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c)
     return c->epoch > r->epoch;
 }
 
-static void advance(struct bt_fc_receiver *r, uint64_t now)
+void bt_fc_look(struct bt_fc_receiver *r, uint64_t now)
 {
     uint64_t epoch = now / EPOCH_NS;
     for (uint32_t i = 0; r->epoch < epoch && i < BT_FC_EPOCHS; i++, r->epoch++) {
@@ -188,7 +188,7 @@ static void count_in(struct bt_fc_receiver *r, struct bt_fc_conn *c)
 
 bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 {
-    advance(r, now);
+    bt_fc_look(r, now);
     learn_gap(r, now, false);
     decide(r, now);
     bool waking = !bt_fc_active(r, c);
@@ -212,7 +212,7 @@ bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 
 void bt_fc_passed(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 {
-    advance(r, now);
+    bt_fc_look(r, now);
     learn_gap(r, now, true);
     decide(r, now);
     count_in(r, c);
@@ -249,7 +249,7 @@ static uint64_t silence(struct bt_fc_receiver *r, double due_ns)
 // Tokens are counted from the requests that were answered: what waits here is among them.
 uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 {
-    advance(r, now);
+    bt_fc_look(r, now);
     decide(r, now);
     if (!r->throttling) {
         return bt_fc_write_tokens(BT_FC_TOKENS);
@@ -266,7 +266,7 @@ uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_
 
 uint16_t bt_fc_advertise_any(struct bt_fc_receiver *r, uint64_t now)
 {
-    advance(r, now);
+    bt_fc_look(r, now);
     decide(r, now);
     return bt_fc_write_tokens(r->throttling ? 0 : BT_FC_TOKENS);
 }

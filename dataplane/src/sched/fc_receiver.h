@@ -39,7 +39,7 @@ struct bt_fc_receiver {
     double load;                        // rho*
     double rate;                        // requests a nanosecond, of the lane: what may come
     double spread;                      // 1 or more: so many times that is given to the connections together
-    double passed; // moving average: share of the requests whose senders take no part
+    double passed;                      // moving average: share of the requests whose senders take no part
     uint64_t samples, arrivals;
     uint64_t pending; // requests that came and were not answered yet, of all connections
     uint32_t turn;    // of silences, which differ in length
@@ -66,7 +66,9 @@ uint16_t bt_fc_advertise(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_
 uint16_t bt_fc_advertise_any(struct bt_fc_receiver *r, uint64_t now);
 // Squared coefficient of variation of the service time.
 double bt_fc_cv2(const struct bt_fc_receiver *r);
-// c sent within the last 24 to 32 ms, or is silent because it was told so.
+// Time goes on: who was active may not be any more.
+void bt_fc_look(struct bt_fc_receiver *r, uint64_t now);
+// c sent within the last 24 to 32 ms before the last look, or is silent because it was told so.
 bool bt_fc_active(const struct bt_fc_receiver *r, const struct bt_fc_conn *c);
 // c is no more.
 void bt_fc_gone(struct bt_fc_receiver *r, struct bt_fc_conn *c);

@@ -109,7 +109,8 @@ size_t bed_feedback_make(struct bed *b, uint32_t w, const struct bed_report *rep
         hdr.opt.key_id = key->id;
     }
     size_t head = bt_r2p2_encode(bytes, 64, &hdr);
-    struct bt_feedback fb = {.version = 1,
+    struct bt_feedback fb = {.version = report->signal != 0 ? 3 : 1,
+                             .signal = report->signal,
                              .flags = report->flags,
                              .req_id = report->req_id,
                              .client = b->client,

@@ -34,6 +34,7 @@ struct bed_report {
     uint32_t n, incarnation;
     uint8_t flags;
     uint16_t req_id;            /* of the finished pair, when flags say so */
+    uint16_t signal;            /* of flow control, in version 3; 0: version 1 */
     const struct bt_addr *from; /* another source than the worker */
     bool untagged;
     const struct bt_key *key; /* another key than the service's */

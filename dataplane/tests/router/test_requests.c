@@ -361,12 +361,68 @@ static void drain_keeps_forwarding_until_quiet(void **state)
     bed_close(&b);
 }
 
+/* F-49: the newest DROP, and what it says of flow control; -1: nothing, -2: there is none. */
+static int dropped_with(struct bed *b)
+{
+    struct bt_r2p2_hdr hdr;
+    struct bt_pkt *pkt = bed_packet(b);
+    if (pkt == NULL) {
+        return -2;
+    }
+    bool drop = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_CLIENT, &hdr) == BT_M_OK && hdr.type == BT_DROP &&
+                hdr.payload_len == 4 && memcmp(hdr.payload, "DROP", 4) == 0;
+    int said = !drop ? -2 : hdr.opt.present == BT_HAS_FLOW && hdr.ext ? hdr.opt.flow : -1;
+    bt_pool_put(b->pool, pkt);
+    return said;
+}
+
+static void send_asking(struct bed *b, uint16_t req_id, bool asks)
+{
+    struct bt_r2p2_hdr h = {
+        .type = BT_REQUEST, .first = true, .last = true, .ext = true, .count_or_index = 1, .req_id = req_id};
+    h.opt.present = asks ? BT_HAS_FLOW : 0;
+    h.opt.flow = 0x7fff;
+    bed_request_as(b, h, 0);
+}
+
+static void f49_a_drop_says_when_to_come_again(void **state)
+{
+    (void)state;
+    struct bed b;
+    struct bed_report report = {.n = 1, .incarnation = 1};
+    bed_defaults(&b, 1, 1);
+    b.config.central_limit = 1;
+    bed_build(&b);
+    bed_join_all(&b, 1);
+    send_asking(&b, 1, true);
+    struct bt_pkt *pkt = bed_packet(&b);
+    struct bt_r2p2_hdr hdr;
+    assert_int_equal(bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_SERVER, &hdr), BT_M_OK);
+    assert_int_equal(hdr.opt.present, BT_HAS_FLOW | BT_HAS_FORWARDED); /* it is passed on */
+    bt_pool_put(b.pool, pkt);
+    send_asking(&b, 2, true); /* held */
+    send_asking(&b, 3, true);
+    assert_int_equal(dropped_with(&b), -1); /* no worker has said anything */
+    report.signal = 0x8000 | 1234;
+    bed_feedback(&b, 0, &report);
+    send_asking(&b, 4, true);
+    assert_int_equal(dropped_with(&b), 0x8000 | 1234);
+    send_asking(&b, 5, false); /* who does not ask hears nothing */
+    assert_int_equal(dropped_with(&b), -1);
+    report.signal = 16; /* tokens: who drops has none to give (F-31) */
+    bed_feedback(&b, 0, &report);
+    send_asking(&b, 6, true);
+    assert_int_equal(dropped_with(&b), 0x81f4);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r102_fewest_outstanding_then_the_fifo),
         cmocka_unit_test(r104_held_requests_leave_in_order_of_arrival),
         cmocka_unit_test(r105_the_fifo_is_bounded_in_number),
+        cmocka_unit_test(f49_a_drop_says_when_to_come_again),
         cmocka_unit_test(r105_the_fifo_is_bounded_in_time),
         cmocka_unit_test(r105_credit_does_not_revive_the_expired),
         cmocka_unit_test(r106_sticky_goes_to_the_master_without_credit),

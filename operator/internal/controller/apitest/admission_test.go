@@ -76,6 +76,18 @@ var serviceAdmission = []admission{
 	{"hold-back", `{spec: {router: {holdBack: {packets: 32, microseconds: 5}}}}`, ""},
 	{"hold-back with depth 1", `{spec: {router: {workerQueueDepth: 1, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
 	{"hold-back with JSQ", `{spec: {router: {policy: JSQ, holdBack: {packets: 32, microseconds: 5}}}}`, "`holdBack` may be specified only when"},
+	// CEL: flow control.
+	{"flow control", `{spec: {flowControl: {waitMicroseconds: 200}}}`, ""},
+	{"flow control, all of it", `{spec: {flowControl: {waitMicroseconds: 9999999, percentile: "99.99", model: Paper}}}`, ""},
+	{"flow control without a router", `{spec: {router: {placement: None}, flowControl: {waitMicroseconds: 200}}}`, ""},
+	{"flow control without a wait", `{spec: {flowControl: {model: Paper}}}`, "spec.flowControl.waitMicroseconds"},
+	{"a wait of 0", `{spec: {flowControl: {waitMicroseconds: 0}}}`, "spec.flowControl.waitMicroseconds"},
+	{"a wait as long as the timeout", `{spec: {requestTimeoutMilliseconds: 1000, flowControl: {waitMicroseconds: 1000000}}}`, "`flowControl.waitMicroseconds` must be less than"},
+	{"a wait just below the timeout", `{spec: {requestTimeoutMilliseconds: 1000, flowControl: {waitMicroseconds: 999999}}}`, ""},
+	{"a percentile of waits that is none", `{spec: {flowControl: {waitMicroseconds: 200, percentile: "100"}}}`, "`percentile` must be from"},
+	{"a model nobody knows", `{spec: {flowControl: {waitMicroseconds: 200, model: Trained}}}`, "spec.flowControl.model"},
+	{"flow control over TCP", `{spec: {protocol: TCP, tcp: {port: 80}, router: {placement: None}, flowControl: {waitMicroseconds: 200}}}`, "`flowControl` needs `protocol` R2P2"},
+	{"flow control by a switch", `{spec: {router: {placement: Switch, switch: {name: rack, address: 10.0.0.1}}, flowControl: {waitMicroseconds: 200}}}`, "`flowControl` needs `router.placement`"},
 	// CEL: hedging.
 	{"hedging", `{spec: {hedging: {mode: LoadAware}}}`, ""},
 	{"hedging with a delay", `{spec: {hedging: {mode: Delayed, delayPercentile: 90}}}`, ""},
