@@ -23,7 +23,7 @@ import (
 // used up become an error that helps. There is no kubelet, so nothing runs.
 func TestConnectivityAtARealAPIServer(t *testing.T) {
 	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: needs.APIServer(t),
-		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute, CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: 5 * time.Minute}}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
