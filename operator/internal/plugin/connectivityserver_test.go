@@ -41,12 +41,7 @@ func TestConnectivityAtARealAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := func(o client.Object) {
-		t.Helper()
-		if err := api.Create(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put := func(o client.Object) { created(t, api, o) }
 	put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}})
 	put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tight"}})
 	in := func(namespace string) *trial {
@@ -80,5 +75,12 @@ func TestConnectivityAtARealAPIServer(t *testing.T) {
 	hostNetwork.Spec.HostNetwork = true // stands for a policy that forbids more than the standard
 	if err := strict.put(t.Context(), hostNetwork); err == nil || !strings.Contains(err.Error(), "because of its Pod Security labels") {
 		t.Errorf("%v", err)
+	}
+}
+
+func created(t *testing.T, api client.Client, o client.Object) {
+	t.Helper()
+	if err := api.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
 	}
 }
