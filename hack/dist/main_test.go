@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -148,7 +149,7 @@ func pluginRuns(t *testing.T, dir string) {
 func applied(t *testing.T, dir string) {
 	t.Helper()
 	assets := needs.APIServer(t)
-	env := &envtest.Environment{BinaryAssetsDirectory: assets}
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	if _, err := env.Start(); err != nil {
 		t.Fatal(err)
 	}
