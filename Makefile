@@ -191,7 +191,7 @@ sim-replica sim-replica-short:
 	measure/replica/run-all $(REPLICA) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
-model-replica: ## Every state of three members with an aggregator (R-335 to R-338), by Spin, and twelve wrong rules that it must find
+model-replica: ## Every state of three members with an aggregator (R-335 to R-338), by Spin, and eleven wrong rules that it must find
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
 	measure/replica/model/check --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code

@@ -17,9 +17,7 @@
 #ifndef TERMS
 #define TERMS 4
 #endif
-#ifndef WRONG
-#define WRONG 0
-#endif
+#define WRONG wrong /* 0: none */
 
 #define OWN_LAST_INDEX 1         /* R-337: AGG_COMMIT up to the follower's own last entry */
 #define COMMIT_OF_ANOTHER_TERM 2 /* R-337: AGG_COMMIT of a later term than the member's own */
@@ -27,12 +25,11 @@
 #define BEFORE_THE_FIRST_ENTRY 4 /* R-336: used before an entry of the own term is committed */
 #define NOT_YET_DURABLE 5        /* R-335: the leader counts itself and sends what it has not written */
 #define WHAT_CAME_OTHERWISE 6    /* R-335: answers the aggregator for what the leader sent itself */
-#define REGISTERS_KEPT 7         /* R-344: a new term begins with the commit of the one before */
-#define NO_FOLLOWER_NEEDED 8     /* R-335: one follower too few */
-#define RAW_LAST_INDEX 9         /* R-310: the end of the own log is answered */
-#define LATE_APPEND_TAKEN 10     /* an append of an earlier term */
-#define OLD_TERM_COUNTED 11      /* R-336: the leader itself counts an entry of an earlier term */
-#define LEADER_ANSWERS 12        /* a leader that fell answers its own messages, and counts twice */
+#define NO_FOLLOWER_NEEDED 7     /* R-335: one follower too few */
+#define RAW_LAST_INDEX 8         /* R-310: the end of the own log is answered */
+#define LATE_APPEND_TAKEN 9      /* an append of an earlier term */
+#define OLD_TERM_COUNTED 10      /* R-336: the leader itself counts an entry of an earlier term */
+#define LEADER_ANSWERS 11        /* a leader that fell answers its own messages, and counts twice */
 
 #define LOG(i, k)  log[(i) * ENTRIES + (k) - 1]  /* term of entry k at member i; k from 1 */
 #define SENT(t, k) sent[(t) * ENTRIES + (k) - 1] /* the same in the messages of term t's leader; 0: not sent */
@@ -54,6 +51,7 @@ byte known[TERMS + 1]; /* commit of this term, as the leader or the aggregator t
 byte agg_term, agg_commit;
 byte chosen[ENTRIES + 1]; /* term of what somebody committed; 0: nothing */
 
+byte wrong; /* the rule that is broken, of the environment: one program serves them all */
 byte k, m; /* of one step, 0 between them */
 
 #define RAISE(what, to) if :: what < (to) -> what = (to) :: else -> skip fi
@@ -159,7 +157,7 @@ byte k, m; /* of one step, 0 between them */
     :: d_step {                                                                                                        \
         t > agg_term && shared[t] > 0 ->                                                                               \
         agg_term = t;                                                                                                  \
-        if :: WRONG == REGISTERS_KEPT -> RAISE(known[t], agg_commit) :: else -> agg_commit = 0 fi;                     \
+        agg_commit = 0;                                                                                               \
         if :: WRONG == NO_FOLLOWER_NEEDED -> RAISE(known[t], shared[t]) :: else -> skip fi; k = 0; m = 0\
     }
 #define COUNT(t, i)                                                                                                    \
@@ -184,8 +182,11 @@ byte k, m; /* of one step, 0 between them */
 #endif
 #define MEMBER(i) APPEND(i) WRITE(i) CRASH(i) MEMBER_TERMS(i)
 
+c_decl { \#include <stdlib.h> };
+
 active proctype group()
 {
+    c_code { now.wrong = getenv("WRONG") != NULL ? atoi(getenv("WRONG")) : 0; };
 end:
     do
     :: atomic {
