@@ -68,7 +68,7 @@ static size_t make(uint8_t p[MESSAGE], struct input *in)
                                              .group = GROUP,
                                              .term = in8(in),
                                              .cluster = CLUSTER};
-    size_t at = bt_group_encode(p, sizeof p, &header);
+    size_t at = bt_group_encode(p, MESSAGE, &header);
     p[1] = in8(in) % 14;
     if (p[1] == BT_GROUP_COMMITTED || p[1] == BT_GROUP_PROBE_REPLY) {
         p[2] = p[3] = 0xff; // the aggregator's
