@@ -31,6 +31,9 @@
 #define OLD_TERM_COUNTED 10      /* R-336: the leader itself counts an entry of an earlier term */
 #define LEADER_ANSWERS 11        /* a leader that fell answers its own messages, and counts twice */
 
+/* The stories of these two are long, and appending or forgetting is no part of them. */
+#define NARROW (WRONG == BEFORE_THE_FIRST_ENTRY || WRONG == OLD_TERM_COUNTED)
+
 #define LOG(i, k)  log[(i) * ENTRIES + (k) - 1]  /* term of entry k at member i; k from 1 */
 #define SENT(t, k) sent[(t) * ENTRIES + (k) - 1] /* the same in the messages of term t's leader; 0: not sent */
 #define ACK(t, i)  ack[(t) * 3 + (i)]            /* to the leader */
@@ -114,7 +117,7 @@ byte k, m; /* of one step, 0 between them */
 
 #define APPEND(i)                                                                                                      \
     :: d_step {                                                                                                        \
-        lead[i] && size[i] < ENTRIES ->                                                                                \
+        lead[i] && size[i] < ENTRIES && !NARROW ->                                                                     \
         size[i]++; LOG(i, size[i]) = term[i]; SENT(term[i], size[i]) = term[i]; k = 0; m = 0                              \
     }
 #define WRITE(i) :: d_step { lead[i] && dur[i] < size[i] -> dur[i]++; k = 0; m = 0 }
@@ -165,7 +168,7 @@ byte k, m; /* of one step, 0 between them */
         agg_term > 0 && (t == agg_term || WRONG == ANSWER_OF_ANOTHER_TERM) && ANSWER(t, i) > agg_commit ->             \
         agg_commit = ANSWER(t, i); RAISE(known[agg_term], agg_commit); k = 0; m = 0                                       \
     }
-#define LOSE :: d_step { agg_term > 0 -> agg_term = 0; agg_commit = 0 }
+#define LOSE :: d_step { agg_term > 0 && !NARROW -> agg_term = 0; agg_commit = 0 }
 
 #if ENTRIES == 2
 #define TAKES(i, t) TAKE(i, t, 1) TAKE(i, t, 2)
