@@ -31,7 +31,8 @@
 #define OLD_TERM_COUNTED 10      /* R-336: the leader itself counts an entry of an earlier term */
 #define LEADER_ANSWERS 11        /* a leader that fell answers its own messages, and counts twice */
 
-/* The stories of these two are long, and appending or forgetting is no part of them. */
+/* The stories of these two are long, and appending or forgetting is no part of them; nor, of the first one, what the
+ * leader sends itself. */
 #define NARROW (WRONG == BEFORE_THE_FIRST_ENTRY || WRONG == OLD_TERM_COUNTED)
 
 #define LOG(i, k)  log[(i) * ENTRIES + (k) - 1]  /* term of entry k at member i; k from 1 */
@@ -146,7 +147,7 @@ byte k, m; /* of one step, 0 between them */
 
 #define TAKE(i, t, q)                                                                                                  \
     :: d_step {                                                                                                        \
-        SENT(t, q) > 0 && TIMELY(i, t) && (term[i] != t || ver[i] < q) ->                                              \
+        SENT(t, q) > 0 && WRONG != BEFORE_THE_FIRST_ENTRY && TIMELY(i, t) && (term[i] != t || ver[i] < q) ->           \
         ENTER(i, t); MERGE(i, t, q); RAISE(ACK(t, i), ver[i]); k = 0; m = 0                                               \
     }                                                                                                                  \
     :: d_step {                                                                                                        \
