@@ -147,7 +147,7 @@ bench-replica: deps-dev ## Messages of a group's leader for one request (table 1
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 ##@ The dataplane
-.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short sim-replica-soak p4 p4-short figures figures-quick packet-tests switch-packets fuzz fuzz-crab fuzz-long
+.PHONY: sim sim-short sim-soak sim-store sim-replica sim-replica-short sim-replica-soak model-replica p4 p4-short figures figures-quick packet-tests switch-packets fuzz fuzz-crab fuzz-long
 sim: ## Queueing figures, fault seeds and planted bugs in the simulator
 	@hack/dataplane build release
 	@mkdir -p $(MEASURED)
@@ -195,10 +195,10 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
-sim-replica: ## A replication group in virtual time, Raft and HovercRaft: 35,000 seeds of faults, 12,000 leaders killed, table 12.1, planted bugs (6 min)
-sim-replica-short: ## The same with 3,000 seeds and 1,000 leaders (1 min)
+sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 42,500 seeds of faults, 14,000 leaders killed, table 12.1, planted bugs (9 min)
+sim-replica-short: ## The same with 3,400 seeds and 1,000 leaders (1 min)
 sim-replica-short: REPLICA := --short
-sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, half of them HovercRaft (15 min)
+sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, a third of them for each protocol (15 min)
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
 	measure/replica/run-all --soak=$(or $(REPLICA_SOAK_SEEDS),100000) --measurements=$(MEASURED)/$@.json; code=$$?; \
@@ -215,6 +215,11 @@ crds: ## How large the largest CRD is: client-side kubectl apply keeps all of it
 	@mkdir -p $(MEASURED)
 	@measure/crds/size.py --measurements $(MEASURED)/crds.json
 	@$(REPORT) crds --measurements $(MEASURED)/crds.json
+
+model-replica: ## Every state of three members with an aggregator (R-335 to R-338), by Spin, and eleven wrong rules that it must find
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	measure/replica/model/check --measurements=$(MEASURED)/$@.json; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 .PHONY: cases
 cases: ## Cases from the field that lack a test which cites them and was seen to fail without its mend

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first byte chooses: messages of a replication group through the parser alone, where what is accepted must be
-// written back to the same bytes; or a whole member, which answers whatever comes without falling.
+// written back to the same bytes; or a whole member, or the aggregator, which answer whatever comes without falling.
 #include "input.h"
+#include "replica/aggregator.h"
 #include "replica/replica.h"
 
 #define CLUSTER UINT64_C(0x1122334455667788)
@@ -56,10 +57,9 @@ static void start(struct member *m, void *mem, const struct bt_replica_config *c
     CHECK(bt_replica_start(mem, c, &ops, m, &fresh, &m->r) == BT_REPLICA_OK);
 }
 
-// A message of this group: its header is right, so that what is behind it is reached.
-static void give(struct member *m, struct input *in, uint64_t now)
+// A message of this group: its header is right, so that what is behind it is reached. Returns its bytes.
+static size_t make(uint8_t p[MESSAGE], struct input *in)
 {
-    static uint8_t p[MESSAGE];
     static struct bt_group_message header;
     uint8_t n = in8(in);
     header.header = (struct bt_group_header){.version = BT_GROUP_VERSION,
@@ -68,7 +68,7 @@ static void give(struct member *m, struct input *in, uint64_t now)
                                              .group = GROUP,
                                              .term = in8(in),
                                              .cluster = CLUSTER};
-    size_t at = bt_group_encode(p, sizeof p, &header);
+    size_t at = bt_group_encode(p, MESSAGE, &header);
     p[1] = in8(in) % 14;
     if (p[1] == BT_GROUP_COMMITTED || p[1] == BT_GROUP_PROBE_REPLY) {
         p[2] = p[3] = 0xff; // the aggregator's
@@ -76,7 +76,31 @@ static void give(struct member *m, struct input *in, uint64_t now)
     for (uint32_t i = 0; i < n; i++) {
         p[at++] = in8(in);
     }
-    bt_replica_receive(m->r, now, p, at);
+    return at;
+}
+
+static void give(struct member *m, struct input *in, uint64_t now)
+{
+    static uint8_t p[MESSAGE];
+    size_t n = make(p, in);
+    bt_replica_receive(m->r, now, p, n);
+}
+
+// Whatever it is told, its commit falls only with a flush; as a switch it believes an index half the numbers away.
+static void aggregate(struct input *in)
+{
+    static const struct bt_aggregator_ops ops = {.send = on_send};
+    static struct bt_aggregator a;
+    static uint8_t p[MESSAGE];
+    bt_aggregator_start(
+        &a, &(struct bt_aggregator_config){.cluster = CLUSTER, .group = GROUP, .as_switch = in8(in) % 2}, &ops, NULL);
+    while (in->left > 0) {
+        uint64_t flushes = a.counter[BT_AGGREGATOR_FLUSHES_TOTAL], commit = bt_aggregator_status(&a).commit;
+        size_t n = make(p, in);
+        bt_aggregator_receive(&a, p, n);
+        CHECK(a.conf.as_switch || a.counter[BT_AGGREGATOR_FLUSHES_TOTAL] > flushes ||
+              bt_aggregator_status(&a).commit >= commit);
+    }
 }
 
 // One that came to this member by itself; a Raft group has none.
@@ -142,6 +166,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .keep_entries = 2,
                                          .message_bytes = MESSAGE,
                                          .snapshot_bytes = 512};
+    if ((data[0] & 4) != 0) {
+        struct input in = {data + 1, size - 1};
+        aggregate(&in);
+        return 0;
+    }
     bool apart = (data[0] & 2) != 0;
     c.apart = (struct bt_replica_apart){0};
     if (apart) {
@@ -150,7 +179,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             .bound = 2,
                                             .keep_ns = 100000000,
                                             .quarantine_ns = 20000000,
-                                            .recover_ns = 1000000};
+                                            .recover_ns = 1000000,
+                                            .aggregator = true};
     }
     struct input in = {data + 1, size - 1};
     struct member m = {0};

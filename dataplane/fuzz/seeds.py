@@ -88,9 +88,24 @@ def group():
     put("group", b"\1" + bytes([0, 250]) + answers + bytes([1, 1, 9]) + acked + bytes([2, 1, 5, 3, 0, 0, 4, 1, 1, 9, 4, 0, 1, 1, 9, 0, 60]))
 
 
+def aggregator():
+    """What a member and the aggregator say to one another, alone, and as what either is given."""
+    members = struct.pack(">HHBBHBBHBB", 3, 1, 1, 0, 2, 1, 0, 3, 1, 0)
+    words = [(5, 2, struct.pack(">IQQ", 8, 0, 1) + members), (6, 0xffff, struct.pack(">IQQ", 0, 0, 1)),
+             (12, 2, struct.pack(">IQQQQ", 1, 1, 3, 1, 0) + struct.pack(">QIBBH", 3, 0, 0, 0, 0)),
+             (13, 3, struct.pack(">IQQQQ", 4, 2, 2, 1, 0)), (4, 0xffff, struct.pack(">IQQHHQ", 1, 0, 2, 3, 0, 1))]
+    given = lambda kind, sender, body: bytes([len(body), sender % 5, 3, kind]) + body
+    for kind, sender, body in words:
+        put("group", b"\0" + struct.pack(">BBHIQQ", 1, kind, sender, 9, 3, 0x1122334455667788) + body)
+    for as_switch in (0, 1):
+        put("group", b"\5" + bytes([as_switch]) + b"".join(given(*word) for word in words + words))
+    put("group", b"\3" + b"".join(bytes([5, 1]) + given(*word) + bytes([1, 1, 9]) for word in words))
+
+
 def main():
     lancet()
     group()
+    aggregator()
     doc = json.loads((HERE.parent / "tests/vectors/r2p2.json").read_text(encoding="utf-8"))
     for v in doc["packets"]:
         raw = bytes.fromhex(v["hex"])[:200]

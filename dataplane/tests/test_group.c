@@ -46,6 +46,34 @@ static struct bt_entry request(uint8_t kind, bool whole)
     return (struct bt_entry){.term = 5, .kind = kind, .body = bytes, .length = BT_GROUP_META + (whole ? 5 : 0)};
 }
 
+// The aggregator's, and what only it is told.
+static void example_of_aggregator(struct bt_group_message *m)
+{
+    switch (m->header.type) {
+    case BT_GROUP_COMMITTED:
+        m->header.from = BT_GROUP_AGGREGATOR;
+        m->committed = (struct bt_group_committed){.epoch = 3, .commit = 9, .count = 2, .done = {{2, 8}, {0x0203, 7}}};
+        break;
+    case BT_GROUP_PROBE:
+        m->probe = (struct bt_group_probe){.flags = BT_GROUP_DURABLE, .epoch = 3, .floor = 9, .config = config()};
+        break;
+    case BT_GROUP_PROBE_REPLY:
+        m->header.from = BT_GROUP_AGGREGATOR;
+        m->probe = (struct bt_group_probe){.epoch = 3, .floor = 9};
+        break;
+    case BT_GROUP_SHARED:
+        m->append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .epoch = 2, .count = 1};
+        m->append.entry[0] = request(BT_ENTRY_READ, false);
+        break;
+    case BT_GROUP_SHARED_REPLY:
+        m->append_reply =
+            (struct bt_group_append_reply){.flags = BT_GROUP_YES, .index = 5, .last = 6, .applied = 4, .epoch = 2};
+        break;
+    default:
+        break;
+    }
+}
+
 // One message of every type, as long as it gets.
 static size_t example(enum bt_group_type type)
 {
@@ -88,27 +116,8 @@ static size_t example(enum bt_group_type type)
         m.recovery_reply = (struct bt_group_recovery_reply){
             .flags = BT_GROUP_YES, .of = {9, meta()}, .body = (const uint8_t *)"body!"};
         break;
-    case BT_GROUP_COMMITTED:
-        m.header.from = BT_GROUP_AGGREGATOR;
-        m.committed = (struct bt_group_committed){.epoch = 3, .commit = 9, .count = 2, .done = {{2, 8}, {0x0203, 7}}};
-        break;
-    case BT_GROUP_PROBE:
-        m.probe = (struct bt_group_probe){.flags = BT_GROUP_DURABLE, .epoch = 3, .floor = 9, .config = c};
-        break;
-    case BT_GROUP_PROBE_REPLY:
-        m.header.from = BT_GROUP_AGGREGATOR;
-        m.probe = (struct bt_group_probe){.epoch = 3, .floor = 9};
-        break;
-    case BT_GROUP_SHARED:
-        m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .epoch = 2, .count = 1};
-        m.append.entry[0] = request(BT_ENTRY_READ, false);
-        break;
-    case BT_GROUP_SHARED_REPLY:
-        m.append_reply =
-            (struct bt_group_append_reply){.flags = BT_GROUP_YES, .index = 5, .last = 6, .applied = 4, .epoch = 2};
-        break;
-    case BT_GROUP_TAKE_OVER:
-        break;
+    default:
+        example_of_aggregator(&m);
     }
     return bt_group_encode(p, sizeof p, &m);
 }
@@ -153,7 +162,8 @@ static void r345_every_type_is_read_back(void **state)
         size_t n = example(types[i]);
         assert_true(n >= BT_GROUP_HEADER);
         assert_int_equal(bt_group_decode(p, n, &m).error, BT_GROUP_OK);
-        assert_int_equal(m.header.from, 3);
+        bool aggregators = types[i] == BT_GROUP_COMMITTED || types[i] == BT_GROUP_PROBE_REPLY;
+        assert_int_equal(m.header.from, aggregators ? BT_GROUP_AGGREGATOR : 3);
         assert_int_equal(m.header.cluster, 0x1122334455667788);
         assert_int_equal(bt_group_encode(again, sizeof again, &m), n);
         assert_memory_equal(again, p, n);
@@ -270,6 +280,18 @@ static void r345_what_a_body_may_not_say(void **state)
         {BT_GROUP_SNAPSHOT, 52, 8, 7, BT_GROUP_BAD_INDEX, 52}, // beyond its end
         {BT_GROUP_SNAPSHOT, 44, 8, 5, BT_GROUP_BAD_INDEX, 52},
         {BT_GROUP_SNAPSHOT_REPLY, 28, 8, 0, BT_GROUP_BAD_INDEX, 28},
+    };
+    for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        size_t n = example(wrongs[i].type);
+        put(&wrongs[i]);
+        refused(n, wrongs[i].error, wrongs[i].named);
+    }
+}
+
+static void r344_r345_what_is_wrong_in_words_of_the_aggregator_is_named(void **state)
+{
+    (void)state;
+    static const struct wrong wrongs[] = {
         {BT_GROUP_APPEND, 2, 2, BT_GROUP_AGGREGATOR, BT_GROUP_BAD_FROM, 2}, // it leads nobody
         {BT_GROUP_COMMITTED, 2, 2, 3, BT_GROUP_BAD_FROM, 2},                // and nobody else announces
         {BT_GROUP_PROBE_REPLY, 2, 2, 3, BT_GROUP_BAD_FROM, 2},
@@ -335,6 +357,7 @@ int main(void)
         cmocka_unit_test(r345_what_a_header_may_not_say),
         cmocka_unit_test(r345_what_a_body_may_not_say),
         cmocka_unit_test(r308_a_bodys_hash_depends_on_key_and_body),
+        cmocka_unit_test(r344_r345_what_is_wrong_in_words_of_the_aggregator_is_named),
         cmocka_unit_test(r345_no_damage_is_read_beyond_the_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
