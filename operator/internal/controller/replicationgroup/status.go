@@ -234,7 +234,7 @@ func unobserved(s *snapshot, written string) bool {
 // waitingToBegin says who is missing before a group can begin.
 func waitingToBegin(s *snapshot) string {
 	var missing []string
-	for place := range int(s.group.Spec.Members) {
+	for place := range s.founders() {
 		pod, g := render.MemberPod(s.group, place), s.said(place)
 		switch {
 		case s.pods[place] == nil || !running(s.pods[place]):
@@ -244,6 +244,9 @@ func waitingToBegin(s *snapshot) string {
 		case g.Phase != dataplane.PhaseWaiting:
 			missing = append(missing, fmt.Sprintf("%s runs a group already (%s)", pod, g.Phase))
 		}
+	}
+	if s.group.Spec.Restore != nil {
+		return fmt.Sprintf("the group begins with its first member, whose disk is made of PersistentVolumeClaim %s: %s", s.group.Spec.Restore.ClaimName, strings.Join(missing, ", "))
 	}
 	return fmt.Sprintf("the group begins when all %d members are there: %s", s.group.Spec.Members, strings.Join(missing, ", "))
 }
