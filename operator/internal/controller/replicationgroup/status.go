@@ -288,9 +288,17 @@ func withoutLeader(s *snapshot, unwell string) verdict.Verdict {
 	return verdict.No(v1alpha1.ReasonNoLeader, tally+"; none of them leads yet"+unwell)
 }
 
-// recovery is what brings members back. There is no way yet to go on with a minority.
+// recovery is what brings members back, and what can be done when they are lost.
 func recovery(s *snapshot) string {
-	return fmt.Sprintf("bring pods back: kubectl -n %s describe pods -l %s", s.group.Namespace, labels.SelectorFromSet(render.Selector(s.group.Name, v1alpha1.ComponentMember)))
+	return fmt.Sprintf("bring pods back: kubectl -n %s describe pods -l %s", s.group.Namespace, labels.SelectorFromSet(render.Selector(s.group.Name, v1alpha1.ComponentMember))) + s.lastResort()
+}
+
+// lastResort is what is left when a majority of disks is lost; nothing where there are none.
+func (s *snapshot) lastResort() string {
+	if s.group.Spec.Storage.Policy == v1alpha1.StorageVolatile {
+		return ""
+	}
+	return fmt.Sprintf("; only if a majority of disks is lost for good: kubectl bobtail -n %s recover %s --force-new-quorum --from-member=POD --into=NEWNAME", s.group.Namespace, s.group.Name)
 }
 
 // troubles are what members say of themselves that are not well, each once.
