@@ -20,10 +20,11 @@ type panel struct {
 type query struct{ legend, expr string }
 
 const (
-	of    = `{namespace=~"$namespace", service=~"$service", name=~"$slo"}`
-	pods  = `{namespace=~"$namespace", service=~"$service", pod=~"$pod"}`
-	route = `{namespace=~"$namespace", service=~"$service", pod=~"$pod", source="Router"}`
-	whose = "{{namespace}}/{{service}}"
+	of     = `{namespace=~"$namespace", service=~"$service", name=~"$slo"}`
+	pods   = `{namespace=~"$namespace", service=~"$service", pod=~"$pod"}`
+	groups = `{namespace=~"$namespace"}`
+	route  = `{namespace=~"$namespace", service=~"$service", pod=~"$pod", source="Router"}`
+	whose  = "{{namespace}}/{{service}}"
 )
 
 // rows of the dashboard, from what users feel to what explains it.
@@ -64,6 +65,13 @@ var rows = []struct {
 		{"In use", "Requests at each worker, of its credits n.", "short", []query{{"{{worker}}", "sum by (namespace, service, worker) (bobtail_worker_outstanding" + pods + ")"}}},
 		{"Not taking requests", "Suspect: FEEDBACK overdue. Ejected: takes requests, reports nothing.", "short", []query{
 			{"suspect {{worker}}", "max by (namespace, service, worker) (bobtail_worker_suspect" + pods + ") > 0"}, {"ejected {{worker}}", "max by (namespace, service, worker) (bobtail_worker_ejected" + pods + ") > 0"}}},
+	}},
+	{"Replication groups", []panel{
+		{"Voters", "Those that are healthy, those in force, and how many must agree.", "short", []query{
+			{"healthy {{namespace}}/{{group}}", "bobtail_group_healthy_voters" + groups}, {"in force {{namespace}}/{{group}}", "bobtail_group_voters" + groups},
+			{"must agree {{namespace}}/{{group}}", "bobtail_group_quorum" + groups}}},
+		{"Elections and lag", "Terms that began in five minutes; entries that a member has yet to get.", "short", []query{
+			{"terms {{namespace}}/{{group}}", "delta(bobtail_group_term" + groups + "[5m])"}, {"lag {{pod}}", "bobtail_group_member_lag_entries" + groups}}},
 	}},
 	{"Control", []panel{
 		{"Dataplanes that do not answer", "Sidecars whose router or server is silent.", "short", []query{{"{{pod}}", "1 - bobtail_dataplane_up" + pods + " > 0"}}},

@@ -37,8 +37,8 @@ static int restore(const struct replica_options *o)
     char why[512];
     struct bt_restored done;
     struct stat st;
-    uint8_t cluster[16];
-    if (!read_cluster(o->cluster, cluster)) {
+    struct bt_restore_as as = {.id = FIRST_MEMBER};
+    if (!read_cluster(o->cluster, as.cluster)) {
         bt_log_error("--cluster must be 32 hexadecimal digits; got \"%s\"", o->cluster);
         return 2;
     }
@@ -46,7 +46,7 @@ static int restore(const struct replica_options *o)
         bt_log_info("%s is there and stays as it is", o->data);
         return 0;
     }
-    if (!bt_disk_restore(o->restore_from, o->data, cluster, FIRST_MEMBER, &done, why, sizeof why)) {
+    if (!bt_disk_restore(o->restore_from, o->data, &as, &done, why, sizeof why)) {
         bt_log_error("not restored: %s", why);
         return 1;
     }

@@ -317,14 +317,14 @@ static bool rewritten(const struct bt_recovery *found, const struct bt_storage_c
     return done;
 }
 
-bool bt_disk_restore(const char *from, const char *to, const uint8_t cluster[16], uint16_t id, struct bt_restored *out,
+bool bt_disk_restore(const char *from, const char *to, const struct bt_restore_as *as, struct bt_restored *out,
                      char *err, size_t errlen)
 {
     char source[PATH_ROOM], part[PATH_ROOM];
     struct bt_recovery found;
-    struct bt_storage_config c = {.folder = part, .id = id, .policy = BT_STORE_ALWAYS};
-    c.first = (struct bt_group_config){.count = 1, .member = {{.id = id, .role = BT_GROUP_VOTER}}};
-    memcpy(c.cluster, cluster, sizeof c.cluster);
+    struct bt_storage_config c = {.folder = part, .id = as->id, .policy = BT_STORE_ALWAYS};
+    c.first = (struct bt_group_config){.count = 1, .member = {{.id = as->id, .role = BT_GROUP_VOTER}}};
+    memcpy(c.cluster, as->cluster, sizeof c.cluster);
     snprintf(source, sizeof source, "%s.from", to);
     snprintf(part, sizeof part, "%s.part", to);
     remove_folder(part);

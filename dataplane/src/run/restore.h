@@ -20,10 +20,15 @@ struct bt_restored {
 // opened and is whole. False with a message in err, and nothing at `to`.
 bool bt_disk_copy(const char *from, const char *to, struct bt_restored *found, char *err, size_t errlen);
 
-// Makes at `to`, as above, the disk of member `id`, the one voter of a new cluster. `from` is a disk or a copy of one,
-// and stays as it is.
-bool bt_disk_restore(const char *from, const char *to, const uint8_t cluster[16], uint16_t id,
-                     struct bt_restored *found, char *err, size_t errlen);
+struct bt_restore_as {
+    uint8_t cluster[16];
+    uint16_t id;
+};
+
+// Makes at `to`, as above, the disk of a member that is the one voter of a new cluster. `from` is a disk or a copy of
+// one, and stays as it is.
+bool bt_disk_restore(const char *from, const char *to, const struct bt_restore_as *as, struct bt_restored *found,
+                     char *err, size_t errlen);
 
 // restore_state.c: a snapshot's bytes p[0..n) for another cluster whose one voter is `id`; malloc'ed. NULL when it is
 // no snapshot of a member.

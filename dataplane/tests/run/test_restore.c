@@ -18,6 +18,7 @@
 
 static char dir[64], from[96], to[96], why[512];
 static uint8_t old_cluster[16] = {1, 2, 3}, new_cluster[16] = {9, 8, 7};
+static const struct bt_restore_as as = {{9, 8, 7}, 1};
 
 static int begin(void **state)
 {
@@ -177,7 +178,7 @@ static void restored(bool with_snapshot)
     struct bt_restored done;
     struct bt_recovery found;
     lived(with_snapshot);
-    if (!bt_disk_restore(from, to, new_cluster, 1, &done, why, sizeof why)) {
+    if (!bt_disk_restore(from, to, &as, &done, why, sizeof why)) {
         fail_msg("%s", why);
     }
     assert_int_equal(done.last_index, 200);
@@ -270,7 +271,7 @@ static void r389_what_is_no_disk_is_refused(void **state)
     assert_true(bt_disk_copy(from, to, &done, why, sizeof why));
     assert_false(bt_disk_copy(from, to, &done, why, sizeof why)); // nothing is written over
     assert_non_null(strstr(why, "is there already"));
-    assert_false(bt_disk_restore(from, to, new_cluster, 1, &done, why, sizeof why));
+    assert_false(bt_disk_restore(from, to, &as, &done, why, sizeof why));
     snprintf(path, sizeof path, "%s/segment-%020d", from, 1);
     FILE *f = fopen(path, "r+");
     if (f == NULL) { // the snapshot made a new one
@@ -282,7 +283,7 @@ static void r389_what_is_no_disk_is_refused(void **state)
     assert_int_equal(fputc('x', f), 'x');
     assert_int_equal(fclose(f), 0);
     snprintf(to, sizeof to, "%s/another", dir);
-    assert_false(bt_disk_restore(from, to, new_cluster, 1, &done, why, sizeof why));
+    assert_false(bt_disk_restore(from, to, &as, &done, why, sizeof why));
     assert_int_equal(access(to, F_OK), -1);
 }
 

@@ -67,6 +67,7 @@ func (s *Suite) parts() []harness.Part {
 		{Name: "update", Play: s.update},
 		{Name: "scale", Play: s.scale},
 		{Name: "absent", Play: s.absent},
+		{Name: "restored", Play: s.restored},
 	}
 }
 
@@ -145,9 +146,7 @@ func (s *Suite) apply(ctx context.Context) error {
 		return err
 	}
 	text := strings.NewReplacer("namespace: default", "namespace: "+Namespace, "cpu: 250m", "cpu: 20m").Replace(string(example))
-	peer := fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: clients, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [serve, "%s.%s.svc.cluster.local:8000"]}]}}`, Namespace, image, Group, Namespace)
-	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peer} {
+	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peerPod("clients", Group)} {
 		if err := s.Env.Apply(ctx, m); err != nil {
 			return err
 		}
@@ -161,6 +160,12 @@ func (s *Suite) apply(ctx context.Context) error {
 		return err
 	}
 	return s.show(ctx)
+}
+
+// peerPod is the clients of a group.
+func peerPod(name, group string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
+  containers: [{name: clients, image: %q, args: [serve, "%s.%s.svc.cluster.local:8000"]}]}}`, name, Namespace, image, group, Namespace)
 }
 
 // show prints what a user would look at.

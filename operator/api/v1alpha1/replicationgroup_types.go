@@ -62,6 +62,8 @@ type ReplicationGroupList struct {
 // +kubebuilder:validation:XValidation:rule="self.members % 2 == 1",message="`members` must be odd: an even count survives no more failures than the odd one below it"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: members of two protocols do not understand each other; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="`restore` cannot be changed: a group begins once; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.restore) || self.storage.policy == 'Always'",message="`restore` may not be specified with `storage.policy` Volatile: its members keep no disk that could be filled"
 // +kubebuilder:validation:XValidation:rule="!has(self.server.podTemplate)",message="`server.podTemplate` may not be specified: members are not made from one yet; use the short fields of `server`"
 type ReplicationGroupSpec struct {
 	// members is how many there are. 3 survive the loss of one, 5 of two, 7 of three,
@@ -100,6 +102,29 @@ type ReplicationGroupSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
+
+	// restore begins the group with a backup, or with the disk of another group's
+	// member. The first member is made of it alone, then the others are taken in.
+	// +optional
+	Restore *GroupRestore `json:"restore,omitempty"`
+}
+
+// GroupRestore names what a group begins with.
+type GroupRestore struct {
+	// claimName is a PersistentVolumeClaim of this namespace. It is read, and not
+	// changed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName,omitempty"`
+
+	// path of the copy in that volume. On a member's own disk it is `data`.
+	// +optional
+	// +kubebuilder:default=data
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$')",message="`path` must be a path below the top of the volume, of letters, digits, `-`, `_` and `.`"
+	Path string `json:"path,omitempty"`
 }
 
 // ReplicationProtocol is how members agree.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plugin is `kubectl bobtail`: status, check, connectivity test, top, explain,
-// plan, bench, support-bundle and version. It reads with the rights of whoever runs it: objects from the
+// plan, bench, support-bundle, version, backup and recover. It reads with the rights of whoever runs it: objects from the
 // API server, and what routers and servers measure through the API server's pod
 // proxy to the port their metrics are on.
 package plugin
@@ -42,5 +42,6 @@ func Command(version string, out, errs io.Writer) *cobra.Command {
 // commands are all of them; connect opens the cluster when one runs.
 func commands(s streams, version string, connect connector) []*cobra.Command {
 	return []*cobra.Command{statusCommand(s, version, connect), checkCommand(s, connect), topCommand(s, connect), explainCommand(s, connect),
-		planCommand(s, connect), benchCommand(s, connect), connectivityCommand(s, connect), bundleCommand(s, connect), versionCommand(s, version, connect)}
+		planCommand(s, connect), benchCommand(s, connect), connectivityCommand(s, connect), bundleCommand(s, connect), versionCommand(s, version, connect),
+		backupCommand(s, connect), recoverCommand(s, connect)}
 }

@@ -33,6 +33,10 @@ const (
 
 	dataVolume   = "data"
 	identityName = "identity"
+
+	backupVolume = "backup"
+	backupDir    = "/backup"
+	restoreName  = "restore"
 )
 
 // Times of a group, and bounds of its log. A disk's sync of 20 ms does not stop a
@@ -163,6 +167,12 @@ func memberSet(in Input) *appsv1.StatefulSet {
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
 	pod.TopologySpreadConstraints = memberSpread(g)
 	pod.InitContainers = append([]corev1.Container{identityContainer(in)}, pod.InitContainers...)
+	if in.Restoring {
+		pod.InitContainers = append([]corev1.Container{restoreContainer(in)}, pod.InitContainers...)
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: backupVolume, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: g.Spec.Restore.ClaimName, ReadOnly: true},
+		}})
+	}
 	m := meta(in, MemberSetName(g), v1alpha1.ComponentMember)
 	versioned(m.Labels, in.Version)
 	set := &appsv1.StatefulSet{
@@ -252,6 +262,24 @@ func memberContainer(in Input) corev1.Container {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: dataVolume, MountPath: memberDir})
 	c.SecurityContext.ReadOnlyRootFilesystem = nil // the image is the user's
 	return c
+}
+
+// restoreContainer makes the first member's disk of a backup, by the program that runs
+// in the members. A disk that is there stays as it is.
+func restoreContainer(in Input) corev1.Container {
+	spec := in.Group.Spec
+	return corev1.Container{
+		Name: restoreName, Image: spec.Server.Image, ImagePullPolicy: spec.Server.ImagePullPolicy, Command: spec.Server.Command,
+		Args: []string{
+			"--name=" + restoreName, "--data=" + memberData, "--cluster=" + ClusterID(in.Group),
+			"--restore-from=" + backupDir + "/" + spec.Restore.Path,
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: dataVolume, MountPath: memberDir}, {Name: backupVolume, MountPath: backupDir, ReadOnly: true},
+		},
+		Resources:       requirements(spec.Server.Resources),
+		SecurityContext: restricted(),
+	}
 }
 
 // identityContainer gives a new disk its name, before the member is started.

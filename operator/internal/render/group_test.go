@@ -33,6 +33,7 @@ func loadGroup(t *testing.T, file string) Input {
 	return Input{
 		Group: g, Registry: "registry.example", Version: "1.2.3", OperatorNamespace: "bobtail-system",
 		Replicas: g.Spec.Members, MaxUnavailable: (g.Spec.Members - 1) / 2,
+		Restoring: g.Spec.Restore != nil,
 	}
 }
 
@@ -61,7 +62,7 @@ func groupText(t *testing.T, in Input) []byte {
 	return out.Bytes()
 }
 
-var groupFiles = []string{"minimal", "volatile", "custom"}
+var groupFiles = []string{"minimal", "volatile", "custom", "restored"}
 
 // TestGoldenGroups: every testdata/group/x.in.yaml renders to x.out.yaml. Run with
 // -update after a wanted change, and review the difference.
@@ -112,12 +113,19 @@ func TestGroupsRestrictedPodSecurity(t *testing.T) {
 			t.Errorf("%s: pod security %+v", file, pod.SecurityContext)
 		}
 		for _, v := range pod.Volumes {
+			if v.PersistentVolumeClaim != nil && !v.PersistentVolumeClaim.ReadOnly {
+				t.Errorf("%s: volume %s of a backup can be written to", file, v.Name)
+			}
 			if v.HostPath != nil {
 				t.Errorf("%s: volume %s is a folder of the node", file, v.Name)
 			}
 		}
 		containers := append(pod.InitContainers, pod.Containers...)
-		if len(containers) != 3 {
+		want := 3
+		if file == "restored" {
+			want = 4
+		}
+		if len(containers) != want {
 			t.Errorf("%s: %d containers", file, len(containers))
 		}
 		for _, c := range containers {

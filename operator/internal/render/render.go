@@ -68,6 +68,8 @@ type Input struct {
 	// Replicas is how many pods a group has, and MaxUnavailable how many of them may be
 	// evicted at a time.
 	Replicas, MaxUnavailable int32
+	// Restoring: the group is to begin with what `spec.restore` names.
+	Restoring bool
 
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.

@@ -51,6 +51,7 @@ func planFor(s *snapshot) *plan {
 		p.record = nextRecord(s)
 	}
 	p.view = viewOf(s, p.record)
+	p.input.Restoring = s.restoring()
 	p.input.Replicas, p.input.MaxUnavailable = decideReplicas(s, p.record), decideUnavailable(p.view)
 	p.objects = render.GroupObjects(p.input)
 	if len(s.conflicts) > 0 {
@@ -89,6 +90,9 @@ func decideAccepted(s *snapshot) verdict.Verdict {
 // nobody leads.
 func decideReplicas(s *snapshot, r record) int32 {
 	want := s.group.Spec.Members
+	if s.restoring() {
+		return 1 // its volume may be one that a single node can have
+	}
 	if r.cluster == "" {
 		return want
 	}

@@ -436,3 +436,33 @@ func TestReadyWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 }
+
+// G-11: a group that is restored begins with its first member alone, the others join one
+// that has begun.
+func TestRestoredGroupBeginsWithOneMember(t *testing.T) {
+	s := newScene(t)
+	s.group.Spec.Restore = &v1alpha1.GroupRestore{ClaimName: "backups", Path: "b1"}
+	p := planFor(s.snapshot)
+	if !p.input.Restoring || p.input.Replicas != 1 || p.record.cluster != "" || p.hash != "" {
+		t.Errorf("before its pod is there: restoring %v, %d pods, record %+v", p.input.Restoring, p.input.Replicas, p.record)
+	}
+	if says := waitingToBegin(s.snapshot); !strings.Contains(says, "PersistentVolumeClaim backups") || strings.Contains(says, "member-1") {
+		t.Errorf("says %q", says)
+	}
+	s.pod(0, "aaaaaaaaaa")
+	p = planFor(s.snapshot)
+	if len(p.record.members) != 1 || p.record.members[0].Number != 1 || p.record.next != 2 || p.record.cluster != render.ClusterID(s.group) {
+		t.Fatalf("record %+v", p.record)
+	}
+	s.group.Status.ClusterID, s.group.Status.NextNumber, s.group.Status.Members = p.record.cluster, 2, p.record.members
+	p = planFor(s.snapshot)
+	if p.doc == nil || len(p.doc.InitialMembers) != 1 || len(p.doc.Members) != 1 || p.input.Replicas != 1 || !p.input.Restoring {
+		t.Fatalf("document %+v, %d pods", p.doc, p.input.Replicas)
+	}
+	formed := metav1.NewTime(start)
+	s.group.Status.FormedTime = &formed
+	p = planFor(s.snapshot)
+	if p.input.Restoring || p.input.Replicas != 3 || len(p.doc.InitialMembers) != 0 {
+		t.Errorf("once it has begun: restoring %v, %d pods, founders %v", p.input.Restoring, p.input.Replicas, p.doc.InitialMembers)
+	}
+}

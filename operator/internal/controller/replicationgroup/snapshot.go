@@ -179,10 +179,22 @@ func nextRecord(s *snapshot) record {
 	return s.withoutRemoved(r)
 }
 
+// restoring: the group is to begin with a backup, and has not begun.
+func (s *snapshot) restoring() bool { return s.group.Spec.Restore != nil && !s.formed() }
+
+// founders is how many members a group begins with: the one whose disk was restored, or
+// all.
+func (s *snapshot) founders() int {
+	if s.group.Spec.Restore != nil {
+		return 1
+	}
+	return int(s.group.Spec.Members)
+}
+
 // founded is the record of a group that begins now; none while somebody is missing.
 func (s *snapshot) founded() record {
 	out := record{cluster: render.ClusterID(s.group), next: 1}
-	for place := range int(s.group.Spec.Members) {
+	for place := range s.founders() {
 		g := s.said(place)
 		if g == nil || g.Phase != dataplane.PhaseWaiting || g.Name == "" || out.named(g.Name) != nil {
 			return record{}

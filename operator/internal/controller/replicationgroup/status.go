@@ -234,7 +234,7 @@ func unobserved(s *snapshot, written string) bool {
 // waitingToBegin says who is missing before a group can begin.
 func waitingToBegin(s *snapshot) string {
 	var missing []string
-	for place := range int(s.group.Spec.Members) {
+	for place := range s.founders() {
 		pod, g := render.MemberPod(s.group, place), s.said(place)
 		switch {
 		case s.pods[place] == nil || !running(s.pods[place]):
@@ -244,6 +244,9 @@ func waitingToBegin(s *snapshot) string {
 		case g.Phase != dataplane.PhaseWaiting:
 			missing = append(missing, fmt.Sprintf("%s runs a group already (%s)", pod, g.Phase))
 		}
+	}
+	if s.group.Spec.Restore != nil {
+		return fmt.Sprintf("the group begins with its first member, whose disk is made of PersistentVolumeClaim %s: %s", s.group.Spec.Restore.ClaimName, strings.Join(missing, ", "))
 	}
 	return fmt.Sprintf("the group begins when all %d members are there: %s", s.group.Spec.Members, strings.Join(missing, ", "))
 }
@@ -285,9 +288,17 @@ func withoutLeader(s *snapshot, unwell string) verdict.Verdict {
 	return verdict.No(v1alpha1.ReasonNoLeader, tally+"; none of them leads yet"+unwell)
 }
 
-// recovery is what brings members back. There is no way yet to go on with a minority.
+// recovery is what brings members back, and what can be done when they are lost.
 func recovery(s *snapshot) string {
-	return fmt.Sprintf("bring pods back: kubectl -n %s describe pods -l %s", s.group.Namespace, labels.SelectorFromSet(render.Selector(s.group.Name, v1alpha1.ComponentMember)))
+	return fmt.Sprintf("bring pods back: kubectl -n %s describe pods -l %s", s.group.Namespace, labels.SelectorFromSet(render.Selector(s.group.Name, v1alpha1.ComponentMember))) + s.lastResort()
+}
+
+// lastResort is what is left when a majority of disks is lost; nothing where there are none.
+func (s *snapshot) lastResort() string {
+	if s.group.Spec.Storage.Policy == v1alpha1.StorageVolatile {
+		return ""
+	}
+	return fmt.Sprintf("; only if a majority of disks is lost for good: kubectl bobtail -n %s recover %s --force-new-quorum --from-member=POD --into=NEWNAME", s.group.Namespace, s.group.Name)
 }
 
 // troubles are what members say of themselves that are not well, each once.
