@@ -414,7 +414,7 @@ static void draw(struct story *s, uint64_t episode)
 {
     s->honest = episode % 3 == 0;
     s->sheds = episode % 4 != 3;
-    s->calm = episode % 3 == 1;
+    s->calm = episode % 5 == 4;
     s->config = (struct sim_pipeline_config){.workers = 1 + below(s, WORKERS_MAX),
                                              .depth = 1 + below(s, 4),
                                              .group = GROUP,

@@ -199,7 +199,7 @@ func (r *runner) slog() error {
 	}
 	r.fault(first...)
 	r.odd += n
-	r.figures = append(r.figures, measurement{"slog_rate_error", worst, "share"})
+	r.figures = append(r.figures, measurement{"slog_rate_error", worst, "ratio"})
 	fmt.Fprintf(r.out, "%-34s %g\n", "slog_rate_error", worst)
 	r.note("slog_latency_errors", wrong)
 	return nil
