@@ -335,16 +335,26 @@ static void go_wrong(struct story *s)
     }
 }
 
+static bool may_arrive(struct story *s)
+{
+    return s->going < FLIGHT_MAX / 2 && (!s->calm || below(s, 8) == 0);
+}
+
+static bool may_land(struct story *s)
+{
+    return s->requests.n > 0 && (!s->calm || below(s, 16) == 0);
+}
+
 /* One thing happens, whichever. */
 static void step(struct story *s)
 {
     uint32_t dice = below(s, 100);
     pass_time(s, below(s, 4) == 0 ? below(s, 20) : 0);
-    if (dice < 22 && s->going < FLIGHT_MAX / 2 && (!s->calm || below(s, 8) == 0)) {
+    if (dice < 22 && may_arrive(s)) {
         arrive(s);
     } else if (dice < 44 && s->going > 0) {
         go_round(s);
-    } else if (dice < 60 && s->requests.n > 0 && (!s->calm || below(s, 16) == 0)) {
+    } else if (dice < 60 && may_land(s)) {
         receive(s);
     } else if (dice < 78) {
         serve(s, below(s, s->config.workers));
