@@ -71,6 +71,7 @@ struct story {
     uint64_t id, events;
     bool sheds; /* it has SVEN */
     struct sim_shed shed;
+    bool calm;   /* few requests, all of them late, and no younger ones that hide it */
     bool honest; /* nothing goes wrong, so that what is open is known exactly */
 };
 
@@ -126,10 +127,28 @@ static void pass_time(struct story *s, uint32_t units)
     }
 }
 
+/* Of another pair that stands in the same place of a switch's table: CRC-16 does not see the difference. */
+#define TWIN         (UINT64_C(1) << 40)
+#define TWIN_PORT    1u
+#define TWIN_REQUEST 0xc1c0u
+
 /* Ids come again, and so do pairs: clients reuse them. */
 static struct sim_shed_key key_of(uint64_t id)
 {
-    return (struct sim_shed_key){CLIENT_IP, (uint16_t)(30000u + id % 1000u), (uint16_t)id};
+    uint32_t twin = (id & TWIN) != 0, n = (uint32_t)id;
+    return (struct sim_shed_key){CLIENT_IP, (uint16_t)((30000u + n % 1000u) ^ (twin * TWIN_PORT)),
+                                 (uint16_t)(n ^ (twin * TWIN_REQUEST))};
+}
+
+/* One in so many is of a pair that there was, or of one in its place. */
+static uint64_t next_id(struct story *s)
+{
+    uint32_t dice = below(s, 50);
+    if (s->id == 0 || dice > 2) {
+        return s->id++;
+    }
+    uint64_t id = s->id - 1u - below(s, 40) % s->id;
+    return dice == 0 ? id : id | TWIN;
 }
 
 static void forwarded(struct story *s, uint32_t w, uint64_t id)
@@ -149,7 +168,7 @@ static void waits(struct story *s, const struct going *g)
 
 static void arrive(struct story *s)
 {
-    struct going g = {.id = s->id > 0 && below(s, 50) == 0 ? s->id - 1u - below(s, 40) % s->id : s->id++};
+    struct going g = {.id = next_id(s)};
     bool refused = s->sheds && sim_shed_refuses(&s->shed, s->now);
     event(s, "Q");
     fprintf(s->out, "%llu ", (unsigned long long)g.id);
@@ -218,6 +237,8 @@ static void serve(struct story *s, uint32_t w)
         t->backlog--;
         t->served++;
         report(s, w, PAIR | (below(s, 30) == 0 ? DROPPED : 0), id);
+    } else if (s->calm) {
+        report(s, w, 0, 0);
     }
 }
 
@@ -314,16 +335,26 @@ static void go_wrong(struct story *s)
     }
 }
 
+static bool may_arrive(struct story *s)
+{
+    return s->going < FLIGHT_MAX / 2 && (!s->calm || below(s, 8) == 0);
+}
+
+static bool may_land(struct story *s)
+{
+    return s->requests.n > 0 && (!s->calm || below(s, 16) == 0);
+}
+
 /* One thing happens, whichever. */
 static void step(struct story *s)
 {
     uint32_t dice = below(s, 100);
     pass_time(s, below(s, 4) == 0 ? below(s, 20) : 0);
-    if (dice < 22 && s->going < FLIGHT_MAX / 2) {
+    if (dice < 22 && may_arrive(s)) {
         arrive(s);
     } else if (dice < 44 && s->going > 0) {
         go_round(s);
-    } else if (dice < 60 && s->requests.n > 0) {
+    } else if (dice < 60 && may_land(s)) {
         receive(s);
     } else if (dice < 78) {
         serve(s, below(s, s->config.workers));
@@ -393,6 +424,7 @@ static void draw(struct story *s, uint64_t episode)
 {
     s->honest = episode % 3 == 0;
     s->sheds = episode % 4 != 3;
+    s->calm = episode % 5 == 4;
     s->config = (struct sim_pipeline_config){.workers = 1 + below(s, WORKERS_MAX),
                                              .depth = 1 + below(s, 4),
                                              .group = GROUP,

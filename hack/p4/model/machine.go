@@ -15,8 +15,8 @@ type Machine struct {
 	Groups    map[uint64][]uint64 // multicast: ports of a group
 	Sessions  map[uint64]uint64   // mirroring: port of a session
 	clones    [2][]copied
-	registers [][]uint64
-	counters  [][]uint64
+	registers []pages
+	counters  []pages
 	tables    []tableState
 
 	packet      []byte
@@ -42,10 +42,10 @@ type Machine struct {
 func NewMachine(p *Program) *Machine {
 	m := &Machine{Prog: p, S: make([]uint64, len(p.Slots)), Groups: map[uint64][]uint64{}, Sessions: map[uint64]uint64{}, seed: 1, touched: make([]uint64, len(p.Registers))}
 	for _, r := range p.Registers {
-		m.registers = append(m.registers, make([]uint64, r.Size*uint64(len(r.Lanes))))
+		m.registers = append(m.registers, newPages(r.Size, len(r.Lanes)))
 	}
 	for _, c := range p.Counters {
-		m.counters = append(m.counters, make([]uint64, c.Size))
+		m.counters = append(m.counters, newPages(c.Size, 1))
 	}
 	for _, t := range p.Tables {
 		m.tables = append(m.tables, tableState{table: t, exact: map[[maxKeys]uint64]*Entry{}})
@@ -90,7 +90,7 @@ func (m *Machine) entry(r *Register, at uint64) []uint64 {
 		clear(nowhere)
 		return nowhere[:n]
 	}
-	return m.registers[r.index][at*n : at*n+n]
+	return m.registers[r.index].entry(at)
 }
 
 func (m *Machine) readWord(r *Register, at uint64) uint64 { return m.entry(r, at)[0] }
@@ -100,13 +100,14 @@ func (m *Machine) writeWord(r *Register, at, v uint64) {
 	if at >= r.Size {
 		return
 	}
+	word := &m.registers[r.index].entry(at)[0]
 	if m.Trace != nil {
-		m.Trace("    %s[%d] %d -> %d", r.Name, at, m.registers[r.index][at], v)
+		m.Trace("    %s[%d] %d -> %d", r.Name, at, *word, v)
 	}
-	if m.registers[r.index][at] != v {
+	if *word != v {
 		m.Changes++
 	}
-	m.registers[r.index][at] = v
+	*word = v
 }
 
 func (m *Machine) words(slots []int) []uint64 {
@@ -123,7 +124,7 @@ func (m *Machine) count(c *Counter, at uint64) {
 		m.LastOdd = c.Name
 		return
 	}
-	m.counters[c.index][at]++
+	m.counters[c.index].entry(at)[0]++
 	if m.Trace != nil {
 		m.Trace("    %s[%d] counts", c.Name, at)
 	}
@@ -133,8 +134,7 @@ func (m *Machine) count(c *Counter, at uint64) {
 func (m *Machine) Register(name string, at uint64) []uint64 {
 	for _, r := range m.Prog.Registers {
 		if r.Name == name && at < r.Size {
-			n := uint64(len(r.Lanes))
-			return m.registers[r.index][at*n : at*n+n]
+			return m.registers[r.index].entry(at)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (m *Machine) Register(name string, at uint64) []uint64 {
 func (m *Machine) Count(name string, at uint64) uint64 {
 	for _, c := range m.Prog.Counters {
 		if c.Name == name && at < c.Size {
-			return m.counters[c.index][at]
+			return m.counters[c.index].entry(at)[0]
 		}
 	}
 	return 0
@@ -153,10 +153,10 @@ func (m *Machine) Count(name string, at uint64) uint64 {
 // State is everything that packets can change: a digest of all registers, for tests that say nothing changed.
 func (m *Machine) State() uint64 {
 	h := uint64(14695981039346656037)
-	for _, words := range m.registers {
-		for _, w := range words {
-			h = (h ^ w) * 1099511628211
-		}
+	for i, r := range m.registers {
+		r.each(func(at int, w uint64) {
+			h = (((h^uint64(i))*1099511628211^uint64(at))*1099511628211 ^ w) * 1099511628211
+		})
 	}
 	return h
 }

@@ -58,6 +58,8 @@ type Bench struct {
 	Vectors string
 	Lines   []byte // of bobtail-sim switch
 	Frames  uint64
+
+	Segments []byte // of bobtail-sim switch --program=crab
 }
 
 // text of the mutation's file with the bug in it.
@@ -98,26 +100,64 @@ func (b *Bench) Plant(m Mutation) (string, error) {
 		raw, err := os.ReadFile(name)
 		return string(raw), err
 	}
+	name := filepath.Base(filepath.Dir(m.File))
 	var programs []*model.Program
 	for _, shell := range []string{"v1model", "tna"} {
-		p, err := model.LoadFrom(filepath.Join(b.Root, "dataplane/p4/router", shell+".p4"), files, nil)
+		p, err := model.LoadFrom(filepath.Join(b.Root, "dataplane/p4", name, shell+".p4"), files, nil)
 		if err != nil {
 			return "", fmt.Errorf("%s is no program: %w", m.Name, err)
 		}
 		programs = append(programs, p)
 	}
-	return b.Notice(programs[0], programs[1])
+	return b.Notice(name, programs[0], programs[1])
 }
 
 // Notice is the first of the proofs that fails for a pair of programs; "": all hold.
-func (b *Bench) Notice(v1, tna *model.Program) (string, error) {
+func (b *Bench) Notice(name string, v1, tna *model.Program) (string, error) {
 	if f := append(judge.Gress(tna, tna.Ingress).Findings, judge.Gress(tna, tna.Egress).Findings...); len(f) > 0 {
 		return "discipline: " + f[0], nil
 	}
 	for _, p := range []*model.Program{v1, tna} {
-		if _, failed, err := Cases(filepath.Join(b.Root, "dataplane/p4/router/stf"), p); err != nil || len(failed) > 0 {
+		if _, failed, err := Cases(filepath.Join(b.Root, "dataplane/p4", name, "stf"), p); err != nil || len(failed) > 0 {
 			return "case: " + strings.Join(failed, "; "), err
 		}
+	}
+	switch name {
+	case "crab":
+		return b.noticeCrab(v1, tna)
+	case "slog":
+		return b.noticeSlog(v1, tna)
+	}
+	return b.noticeRouter(v1, tna)
+}
+
+func (b *Bench) noticeCrab(v1, tna *model.Program) (string, error) {
+	r, err := PlayCrab(bytes.NewReader(b.Segments), v1, tna, 1)
+	if err != nil || len(r.First) == 0 && r.Odd == 0 {
+		return "", err
+	}
+	return "segments: " + strings.Join(r.First, "; "), nil
+}
+
+func (b *Bench) noticeSlog(v1, tna *model.Program) (string, error) {
+	for _, p := range []*model.Program{v1, tna} {
+		r, err := Slog(p, Load{Rate: 2e6, TemplateNS: 81.6, Packets: 4000}, 1)
+		if err != nil {
+			return "", err
+		}
+		if len(r.First) > 0 || r.Odd > 0 {
+			return "load: " + strings.Join(r.First, "; "), nil
+		}
+	}
+	n, first, err := SlogShells(v1, tna, 7, b.Frames)
+	if err != nil || n > 0 {
+		return "architectures: " + strings.Join(first, "; "), err
+	}
+	return "", nil
+}
+
+func (b *Bench) noticeRouter(v1, tna *model.Program) (string, error) {
+	for _, p := range []*model.Program{v1, tna} {
 		if _, failed, err := Vectors(b.Vectors, p); err != nil || len(failed) > 0 {
 			return "vector: " + strings.Join(failed, "; "), err
 		}

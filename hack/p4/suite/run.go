@@ -22,12 +22,14 @@ import (
 type Options struct {
 	Root, Simulator, Measurements string
 	Events, Seed, Frames          uint64
+	Segments                      uint64  // for the balancer of connections
+	TemplateNS                    float64 // of the load generator
 }
 
 type measurement struct {
-	Name  string `json:"name"`
-	Value uint64 `json:"value"`
-	Unit  string `json:"unit"`
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
 }
 
 // runner notes figures as they are found.
@@ -36,11 +38,14 @@ type runner struct {
 	out     io.Writer
 	figures []measurement
 	wrong   int
-	shells  map[string]*model.Program
+	shells  map[string]*model.Program            // of the router
+	all     map[string]map[string]*model.Program // by program and architecture
+	doubles uint64
+	odd     uint64 // differences between architectures
 }
 
 func (r *runner) note(name string, value uint64) {
-	r.figures = append(r.figures, measurement{name, value, "count"})
+	r.figures = append(r.figures, measurement{name, float64(value), "count"})
 	fmt.Fprintf(r.out, "%-34s %d\n", name, value)
 }
 
@@ -54,19 +59,26 @@ func (r *runner) fault(lines ...string) {
 	}
 }
 
-var shellNames = []string{"v1model", "tna"}
+var (
+	shellNames   = []string{"v1model", "tna"}
+	programNames = []string{"router", "crab", "slog"}
+)
 
 // Run proves everything and writes the figures, also when something failed.
 func Run(o Options, out io.Writer) error {
-	r := &runner{Options: o, out: out, shells: map[string]*model.Program{}}
-	for _, s := range shellNames {
-		p, err := model.Load(filepath.Join(o.Root, "dataplane/p4/router", s+".p4"), nil)
-		if err != nil {
-			return err
+	r := &runner{Options: o, out: out, all: map[string]map[string]*model.Program{}}
+	for _, name := range programNames {
+		r.all[name] = map[string]*model.Program{}
+		for _, s := range shellNames {
+			p, err := model.Load(filepath.Join(o.Root, "dataplane/p4", name, s+".p4"), nil)
+			if err != nil {
+				return err
+			}
+			r.all[name][s] = p
 		}
-		r.shells[s] = p
 	}
-	steps := []func() error{r.cases, r.vectors, r.discipline, r.architectures, r.lockstep, r.mutations}
+	r.shells = r.all["router"]
+	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.architectures, r.lockstep, r.mutations}
 	var failed []error
 	for _, step := range steps {
 		failed = append(failed, step())
@@ -93,13 +105,15 @@ func (r *runner) write() error {
 
 func (r *runner) cases() error {
 	run, bad := 0, 0
-	for _, s := range shellNames {
-		n, failed, err := Cases(filepath.Join(r.Root, "dataplane/p4/router/stf"), r.shells[s])
-		if err != nil {
-			return err
+	for _, name := range programNames {
+		for _, s := range shellNames {
+			n, failed, err := Cases(filepath.Join(r.Root, "dataplane/p4", name, "stf"), r.all[name][s])
+			if err != nil {
+				return err
+			}
+			r.fault(failed...)
+			run, bad = run+n, bad+len(failed)
 		}
-		r.fault(failed...)
-		run, bad = run+n, bad+len(failed)
 	}
 	r.note("p4_cases_run", uint64(run))
 	r.note("p4_cases_failed", uint64(bad))
@@ -121,27 +135,78 @@ func (r *runner) vectors() error {
 	return nil
 }
 
-// discipline judges the program for Tofino. A pass asks as many workers as its credit registers before the last stage hold.
+// discipline judges the programs for Tofino. A router's pass asks as many workers as its credit registers before the last
+// stage hold.
 func (r *runner) discipline() error {
-	p := r.shells["tna"]
-	in, out := judge.Gress(p, p.Ingress), judge.Gress(p, p.Egress)
-	r.fault(in.Findings...)
-	r.fault(out.Findings...)
-	r.note("p4_register_double_accesses", uint64(in.DoubleAccesses+out.DoubleAccesses))
-	r.note("p4_stages_router_ingress", uint64(in.Stages))
-	r.note("p4_stages_router_egress", uint64(out.Stages))
+	for _, name := range programNames {
+		p := r.all[name]["tna"]
+		in, out := judge.Gress(p, p.Ingress), judge.Gress(p, p.Egress)
+		r.fault(in.Findings...)
+		r.fault(out.Findings...)
+		r.doubles += uint64(in.DoubleAccesses + out.DoubleAccesses)
+		r.note("p4_stages_"+name+"_ingress", uint64(in.Stages))
+		r.note("p4_stages_"+name+"_egress", uint64(out.Stages))
+		if name == "router" {
+			r.note("p4_workers_per_pass", uint64(workersPerPass(p, in)))
+		}
+	}
+	r.note("p4_register_double_accesses", r.doubles)
+	return nil
+}
+
+func workersPerPass(p *model.Program, in *judge.Verdict) int {
 	workers := 0
 	for _, reg := range p.Registers {
 		if strings.HasPrefix(reg.Name, bed.Control+"credits_") && in.At[reg.Name] < judge.Stages-1 {
 			workers += len(reg.Lanes)
 		}
 	}
-	r.note("p4_workers_per_pass", uint64(workers))
+	return workers
+}
+
+// crab gives the same segments to the balancer and to the software's one.
+func (r *runner) crab() error {
+	lines, err := r.lines("crab", r.Segments, r.Seed)
+	if err != nil {
+		return err
+	}
+	one, err := PlayCrab(bytes.NewReader(lines), r.all["crab"]["v1model"], r.all["crab"]["tna"], 1000)
+	if err != nil {
+		return err
+	}
+	r.fault(one.First...)
+	r.odd += one.ShellDifferences
+	r.note("p4_crab_segments", one.Segments)
+	r.note("p4_crab_differences", one.Differences+one.Odd)
+	r.note("p4_crab_options_unread", one.Unread)
+	return nil
+}
+
+// slog has a load made and measured in virtual time.
+func (r *runner) slog() error {
+	worst, wrong := 0.0, uint64(0)
+	for _, s := range shellNames {
+		one, err := Slog(r.all["slog"][s], Load{Rate: 2e6, TemplateNS: r.TemplateNS, Packets: 1 << 16}, r.Seed)
+		if err != nil {
+			return err
+		}
+		r.fault(one.First...)
+		worst, wrong = max(worst, one.RateError), wrong+one.LatencyErrors+one.Odd
+	}
+	n, first, err := SlogShells(r.all["slog"]["v1model"], r.all["slog"]["tna"], r.Seed, r.Frames)
+	if err != nil {
+		return err
+	}
+	r.fault(first...)
+	r.odd += n
+	r.figures = append(r.figures, measurement{"slog_rate_error", worst, "ratio"})
+	fmt.Fprintf(r.out, "%-34s %g\n", "slog_rate_error", worst)
+	r.note("slog_latency_errors", wrong)
 	return nil
 }
 
 func (r *runner) architectures() error {
-	total := uint64(0)
+	total := r.odd
 	const parts = 4
 	for k := range uint64(parts) {
 		n, first, err := Shells(r.shells["v1model"], r.shells["tna"], r.Seed+k, r.Frames/parts)
@@ -156,8 +221,8 @@ func (r *runner) architectures() error {
 }
 
 // lines of the simulator's switch.
-func (r *runner) lines(events, seed uint64) ([]byte, error) {
-	cmd := exec.Command(r.Simulator, "switch", fmt.Sprintf("--events=%d", events), fmt.Sprintf("--seed=%d", seed))
+func (r *runner) lines(program string, events, seed uint64) ([]byte, error) {
+	cmd := exec.Command(r.Simulator, "switch", "--program="+program, fmt.Sprintf("--events=%d", events), fmt.Sprintf("--seed=%d", seed))
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	lines, err := cmd.Output()
@@ -169,7 +234,7 @@ func (r *runner) lines(events, seed uint64) ([]byte, error) {
 
 // lockstep plays the simulator's lines with both architectures. The figure counts the events of one.
 func (r *runner) lockstep() error {
-	lines, err := r.lines(r.Events, r.Seed)
+	lines, err := r.lines("router", r.Events, r.Seed)
 	if err != nil {
 		return err
 	}
@@ -193,18 +258,25 @@ func (r *runner) lockstep() error {
 	return nil
 }
 
-const mutationEvents = 20_000
+const (
+	mutationEvents   = 20_000
+	mutationSegments = 5_000
+)
 
 func (r *runner) mutations() error {
 	rows, err := Mutations(filepath.Join(r.Root, "dataplane/tests/p4/mutations.yaml"))
 	if err != nil {
 		return err
 	}
-	lines, err := r.lines(mutationEvents, r.Seed+1)
+	lines, err := r.lines("router", mutationEvents, r.Seed+1)
 	if err != nil {
 		return err
 	}
-	b := &Bench{Root: r.Root, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
+	segments, err := r.lines("crab", mutationSegments, r.Seed)
+	if err != nil {
+		return err
+	}
+	b := &Bench{Root: r.Root, Segments: segments, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
 	planted, missed := uint64(0), uint64(0)
 	for _, m := range rows {
 		what, err := b.Plant(m)

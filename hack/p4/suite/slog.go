@@ -219,3 +219,74 @@ func SlogGaps(p *model.Program, l Load, seed uint64) ([]float64, error) {
 	}
 	return gaps, nil
 }
+
+// SlogShells sends the same frames to both architectures, whose clocks show the same, and counts what comes out different.
+func SlogShells(a, b *model.Program, seed, frames uint64) (differences uint64, first []string, err error) {
+	var both [2]*bed.Generator
+	for i, p := range []*model.Program{a, b} {
+		if both[i], err = bed.NewGenerator(p, []uint64{0, 1, 2, 3}, slogWeights, frames); err != nil {
+			return 0, nil, err
+		}
+		asked := model.Entry{Match: []model.Match{{Value: bed.OwnNet << 16, Mask: 0xffff0000}, {Value: 1}, {Value: 0x0800}}, Action: "is_asked", Args: []uint64{bed.RouterMAC}}
+		if err = both[i].Insert("Ingress.slog.address", asked); err != nil {
+			return 0, nil, err
+		}
+	}
+	rng := rand.New(rand.NewPCG(seed, 6))
+	now, sent := uint64(0), model.Frame{}
+	for i := range frames {
+		now += uint64(rng.IntN(100_000))
+		generated := rng.IntN(2) == 0
+		f := slogFrame(rng, generated, sent)
+		die := uint64(rng.IntN(6))
+		var out [2][]model.Frame
+		for k, g := range both {
+			in := f
+			g.Dice, g.Now, g.Fine, g.Waits = []uint64{die}, now, 0, uint64(i%7)
+			if k == 1 {
+				g.Now, g.Fine = 0, now
+				if generated {
+					in.Data = append(make([]byte, 6), f.Data...)
+				}
+			}
+			out[k] = g.Pass(in)
+		}
+		if what := unlike(out[0], out[1]); what != "" {
+			differences++
+			first = append(first, fmt.Sprintf("seed %d, frame %d, %x: %s", seed, i, f.Data, what))
+		}
+		if len(out[0]) == 1 && generated {
+			sent = out[0][0]
+		}
+	}
+	for t := range 256 {
+		for what := bed.SlogSkipped; what <= bed.SlogUnmatched; what++ {
+			if m, n := both[0].Became(t, what), both[1].Became(t, what); m != n {
+				differences++
+				first = append(first, fmt.Sprintf("seed %d: %d and %d of target %d became %d", seed, m, n, t, what))
+			}
+		}
+	}
+	return differences, first[:min(len(first), shownDifferences)], nil
+}
+
+// slogFrame is a template, the reply to what was sent, a question by ARP, or one of them broken.
+func slogFrame(rng *rand.Rand, generated bool, sent model.Frame) model.Frame {
+	f := model.Frame{Port: bed.GeneratorPort, Data: bed.Frame(bed.Ends{Src: bed.OwnNet << 16, Dst: bed.TargetNet << 16, SrcPort: 1 << 15, DstPort: bed.TargetUDP}, make([]byte, 18))}
+	switch {
+	case generated:
+	case rng.IntN(4) == 0 || sent.Data == nil:
+		f = model.Frame{Port: 2, Data: append([]byte{255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 1, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1}, make([]byte, 38)...)}
+		f.Data[38], f.Data[39] = bed.OwnNet>>8, bed.OwnNet&255
+	default:
+		f = bed.Reply(sent, []byte("reply"))
+	}
+	switch rng.IntN(6) {
+	case 0:
+		f.Data = bytes.Clone(f.Data)
+		f.Data[12+rng.IntN(30)] ^= byte(1 << rng.IntN(8))
+	case 1:
+		f.Data = f.Data[:rng.IntN(len(f.Data))]
+	}
+	return f
+}

@@ -115,14 +115,19 @@ func TestMutations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Root: "../../..", Vectors: vectorsJSON, Lines: lines, Frames: 1000}
+	segments, err := exec.Command(simulator, "switch", "--program=crab", "--events=3000").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{Root: "../../..", Vectors: vectorsJSON, Lines: lines, Frames: 1000, Segments: segments}
 	if err := b.Check(rows); err != nil {
 		t.Fatal(err)
 	}
-	if what, err := b.Notice(load(t, "v1model"), load(t, "tna")); err != nil || what != "" {
+	if what, err := b.Notice("router", load(t, "v1model"), load(t, "tna")); err != nil || what != "" {
 		t.Fatal(what, err)
 	}
-	by := map[string]string{"n-plus-one": "lockstep", "drop-keeps-its-type": "case", "a-stage-more": "discipline"}
+	by := map[string]string{"n-plus-one": "lockstep", "drop-keeps-its-type": "case", "a-stage-more": "discipline",
+		"syn-without-its-address": "case", "repeated-syn-goes-on": "segments", "one-template-too-few": "load"}
 	for _, m := range rows {
 		if by[m.Name] == "" {
 			continue

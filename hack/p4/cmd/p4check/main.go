@@ -214,6 +214,8 @@ func runSuite(args []string) error {
 	flags.Uint64Var(&o.Events, "events", 100_000, "packets to compare with the simulator, at least, of each architecture")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of all that is drawn")
 	flags.Uint64Var(&o.Frames, "frames", 20_000, "frames that both architectures get")
+	flags.Uint64Var(&o.Segments, "segments", 20_000, "TCP segments to compare with the software's balancer of connections")
+	flags.Float64Var(&o.TemplateNS, "template-ns", 81.6, "what the load generator needs for a template: 81.6 of 1,000 bytes, 6.72 of 64")
 	flags.StringVar(&o.Simulator, "simulator", "build/dataplane/apps/bobtail-sim/bobtail-sim", "bobtail-sim")
 	flags.StringVar(&o.Measurements, "measurements", "", "where the figures go, as JSON")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
