@@ -3,6 +3,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/cluster/networks"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/sriov"
 )
 
 // inNode are the namespaces that make a node.
@@ -53,13 +55,19 @@ func (m *Manager) packBaseImages(c layout.Cluster, self string) error {
 	return dns.Write(m.State.Images("coredns.tar"))
 }
 
-// installPlugin puts this program where container runtimes look for plugins, under the plugin's name.
+// installPlugin puts this program where container runtimes look for plugins, under the plugins' names.
 func (m *Manager) installPlugin(self string) error {
 	b, err := os.ReadFile(self)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(m.State.CNI(networks.Type), b, 0o755)
+	if err := os.WriteFile(m.State.CNI(networks.Type), b, 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(m.State.CNI(sriov.Type)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(networks.Type, m.State.CNI(sriov.Type))
 }
 
 // PauseCommand is the hidden subcommand that the pod sandbox runs.

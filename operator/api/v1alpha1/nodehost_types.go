@@ -195,7 +195,7 @@ const (
 
 // HostMissing is one thing that a node lacks.
 type HostMissing struct {
-	// subject in one word: IOMMU, VirtualFunctions, Driver, Hugepages, CPUManager, AFXDP, Link, Kubelet.
+	// subject in one word: AFXDP, IOMMU, VirtualFunctions, Module, Driver, Link, Hugepages, CPUManager or Kubelet.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32

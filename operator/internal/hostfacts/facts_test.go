@@ -176,10 +176,11 @@ func TestWhatIsMissing(t *testing.T) {
 		kubelet func() (Given, error)
 		want    map[string]string // the line begins so, by subject
 	}{
-		"nothing, without a card": {bare, nil, map[string]string{}},
-		"no AF_XDP":               {bare.with(tree{"proc/net/protocols": "protocol\nUDP "}), nil, map[string]string{"AFXDP": "CONFIG_XDP_SOCKETS=y"}},
-		"nothing, with one":       {carded, static, map[string]string{}},
-		"IOMMU of Intel":          {carded.with(tree{"sys/class/iommu/dmar0": ""}), static, map[string]string{"IOMMU": "intel_iommu=on"}},
+		"nothing, without a card":  {bare, nil, map[string]string{}},
+		"the kubelet, without one": {bare, func() (Given, error) { return Given{}, errors.New("refused") }, map[string]string{"Kubelet": "nodes.podResources"}},
+		"no AF_XDP":                {bare.with(tree{"proc/net/protocols": "protocol\nUDP "}), nil, map[string]string{"AFXDP": "CONFIG_XDP_SOCKETS=y"}},
+		"nothing, with one":        {carded, static, map[string]string{}},
+		"IOMMU of Intel":           {carded.with(tree{"sys/class/iommu/dmar0": ""}), static, map[string]string{"IOMMU": "intel_iommu=on"}},
 		"IOMMU of AMD": {carded.with(tree{"sys/class/iommu/dmar0": "", "proc/cpuinfo": "vendor_id\t: AuthenticAMD"}), static,
 			map[string]string{"IOMMU": "amd_iommu=on"}},
 		"IOMMU of another": {carded.with(tree{"sys/class/iommu/dmar0": "", "proc/cpuinfo": "Features: fp"}), static, map[string]string{"IOMMU": "iommu=pt"}},

@@ -38,6 +38,14 @@ const (
 	nlaTypeMask       = 0x3fff
 )
 
+// header of a generic message: command, version, and two bytes that must be zero. That of
+// the library is two bytes long and sends what lies behind it in memory; newer families
+// refuse such a message now and then.
+type header [4]byte
+
+func (h header) Len() int          { return len(h) }
+func (h header) Serialize() []byte { return h[:] }
+
 // XDP asks the kernel what the driver of an interface can. Kernels before 6.3 do not tell.
 func XDP(name string) XDPFeatures {
 	l, err := netlink.LinkByName(name)
@@ -49,7 +57,7 @@ func XDP(name string) XDPFeatures {
 		return XDPFeatures{}
 	}
 	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	request.AddData(&nl.Genlmsg{Command: netdevDevGet, Version: 1})
+	request.AddData(header{netdevDevGet, 1})
 	request.AddData(nl.NewRtAttr(netdevIfIndex, nl.Uint32Attr(uint32(l.Attrs().Index)))) // #nosec G115 -- of a device
 	answers, err := request.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {

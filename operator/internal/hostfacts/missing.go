@@ -26,6 +26,10 @@ func missing(r reader, h *v1alpha1.NodeHost, cards []card, k kubelet) (out []v1a
 	if h.AFXDP == v1alpha1.AFXDPNone {
 		add("AFXDP", "CONFIG_XDP_SOCKETS=y, in the kernel's configuration", "this kernel has no AF_XDP: no service is on AFXDP here")
 	}
+	if k.err != nil {
+		add("Kubelet", "nodes.podResources: the folder of the kubelet's pod-resources socket, in the chart's values",
+			"the kubelet does not tell who has which function: %v", k.err)
+	}
 	if len(cards) == 0 {
 		return out // nothing that SRIOV could be made of
 	}
@@ -43,7 +47,10 @@ func missing(r reader, h *v1alpha1.NodeHost, cards []card, k kubelet) (out []v1a
 	if len(h.Hugepages) == 0 {
 		add("Hugepages", "vm.nr_hugepages=64, in a file of /etc/sysctl.d, before the kubelet starts", "no hugepages are reserved: packet buffers lie in ordinary memory")
 	}
-	kubeletMissing(h, k, add)
+	if k.asked && k.err == nil && h.ExclusiveCPUs == "" {
+		add("CPUManager", "cpuManagerPolicy: static, in the kubelet's configuration, with reservedSystemCPUs",
+			"the kubelet gives no container CPUs for itself: pods on SRIOV share theirs")
+	}
 	return out
 }
 
@@ -66,18 +73,6 @@ func functionsMissing(h *v1alpha1.NodeHost, add func(subject, line, format strin
 	}
 	if n := len(down); n > 0 {
 		add("Link", "ip link set "+down[0].Card+" up", "the links of %d virtual functions are down; the first is %s of %s", n, down[0].PCIAddress, down[0].Card)
-	}
-}
-
-func kubeletMissing(h *v1alpha1.NodeHost, k kubelet, add func(subject, line, format string, args ...any)) {
-	switch {
-	case !k.asked:
-	case k.err != nil:
-		add("Kubelet", "nodes.podResources: the folder of the kubelet's pod-resources socket, in the chart's values",
-			"the kubelet does not tell who has which function: %v", k.err)
-	case h.ExclusiveCPUs == "":
-		add("CPUManager", "cpuManagerPolicy: static, in the kubelet's configuration, with reservedSystemCPUs",
-			"the kubelet gives no container CPUs for itself: pods on SRIOV share theirs")
 	}
 }
 

@@ -10,12 +10,13 @@ import (
 	"path/filepath"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/networks"
+	"github.com/bobtail-dev/bobtail/e2e/cluster/sriov"
 )
 
 func main() {
 	// A container runtime runs it as a CNI plugin, which has a name of its own and no arguments.
-	if filepath.Base(os.Args[0]) == networks.Type {
-		networks.Main()
+	if plugin := map[string]func(){networks.Type: networks.Main, sriov.Type: sriov.Main}[filepath.Base(os.Args[0])]; plugin != nil {
+		plugin()
 		return
 	}
 	if err := run(os.Args[1:]); err != nil {
