@@ -19,6 +19,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
 // What one operation costs the leader (table 12.1), counted in the packets that
@@ -207,9 +208,9 @@ func TestLeaderMessages(t *testing.T) {
 
 func leaderMessages(t *testing.T, kind Kind, n int) (tx, rx float64) {
 	p := begin(t, n, n, kind)
-	put := Op{Kind: 'P', Key: "k", Value: "v"}
+	put := history.Op{Kind: 'P', Key: "k", Value: "v"}
 	write := func() {
-		_, err := p.c.list[0].Write(context.Background(), put.body())
+		_, err := p.c.list[0].Write(context.Background(), put.Body())
 		p.must(err)
 	}
 	for range benchWarm { // the leader, or the box, is found, and the box has begun to speak

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
+	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
 // kinds of HovercRaft groups, each of which meets faults.
@@ -135,7 +136,7 @@ func TestHovercRaftFaults(t *testing.T) {
 func TestHovercRaftShares(t *testing.T) {
 	const requests = 40
 	p := begin(t, 3, 3, Kind{HovercRaft: true, Multicast: true, Repliers: "Random"})
-	p.must(p.c.do(newHistory(), 0, Op{Kind: 'P', Key: "first", Value: "x"})) // the box has begun to speak
+	p.must(p.c.do(history.New(), 0, history.Op{Kind: 'P', Key: "first", Value: "x"})) // the box has begun to speak
 	p.emptyBox()
 	p.c.Close()
 	var err error
@@ -144,10 +145,10 @@ func TestHovercRaftShares(t *testing.T) {
 	p.must(p.g.AwaitSame(p.g.Members...))
 	before := p.work()
 	passed, copies := p.value(p.g.Box, "box_requests_total", "passed"), p.value(p.g.Box, "box_copies_sent_total", "")
-	h := newHistory()
+	h := history.New()
 	for i := range requests {
 		for _, kind := range []byte("PG") {
-			p.must(p.c.do(h, 0, Op{Kind: kind, Key: fmt.Sprint("share", i%3), Value: fmt.Sprint(i)}))
+			p.must(p.c.do(h, 0, history.Op{Kind: kind, Key: fmt.Sprint("share", i%3), Value: fmt.Sprint(i)}))
 		}
 	}
 	if v := h.Judge(20 * time.Second); len(v.Says) > 0 {
@@ -196,7 +197,7 @@ func (p *play) emptyBox() {
 // R-304, not ordered, which goes to a member.
 func TestHovercRaftRefusals(t *testing.T) {
 	p := begin(t, 3, 3, Kind{HovercRaft: true})
-	p.must(p.c.do(newHistory(), 0, Op{Kind: 'P', Key: "first", Value: "x"}))
+	p.must(p.c.do(history.New(), 0, history.Op{Kind: 'P', Key: "first", Value: "x"}))
 	_, err := p.c.list[0].Write(context.Background(), make([]byte, 1440))
 	if !errors.Is(err, replica.ErrTooLong) {
 		t.Errorf("a request of 1440 bytes: %v", err)

@@ -80,7 +80,12 @@ static void speak(struct world *w, uint32_t at, uint8_t flags, uint16_t req_id)
     struct worker_model *m = &w->worker[at];
     struct flying *f = fly(w, &w->feedback, at);
     if (f != NULL) {
-        struct bed_report report = {m->received, m->served, m->n, m->incarnation, flags, req_id, NULL, false, NULL};
+        struct bed_report report = {.received = m->received,
+                                    .served = m->served,
+                                    .n = m->n,
+                                    .incarnation = m->incarnation,
+                                    .flags = flags,
+                                    .req_id = req_id};
         f->len = bed_feedback_make(&w->b, at, &report, f->bytes);
     }
 }

@@ -193,7 +193,7 @@ func TestConnectivityOfEveryPath(t *testing.T) {
 		seen[s] = true
 	}
 	if !maps.Equal(seen, want) {
-		t.Errorf("got %q\nwant %q", seen, want)
+		t.Errorf("got %v\nwant %v", seen, want)
 	}
 	w.made.Range(func(_, o any) bool {
 		if pod, ok := o.(*corev1.Pod); ok {
@@ -265,17 +265,17 @@ func TestConnectivityWhereItIsForbidden(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		world
+		*world
 		want []string
 	}{
-		"quota": {world{refuse: second("exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1")},
+		"quota": {&world{refuse: second("exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1")},
 			[]string{"namespace shop does not take Pod connectivity-", "because of its ResourceQuota", "exceeded quota: small", "requests of 20m CPU and 32Mi memory, limits of 500m and 128Mi", "describe quota, or -n ANOTHER"}},
-		"pod security": {world{refuse: second(`violates PodSecurity "restricted:latest": host namespaces`)},
+		"pod security": {&world{refuse: second(`violates PodSecurity "restricted:latest": host namespaces`)},
 			[]string{"because of its Pod Security labels", "restricted standard", "-n ANOTHER"}},
-		"rights":         {world{refuse: second("User \"eve\" cannot create resource")}, []string{"ask for the right to create pods, services and rpcservices"}},
-		"no image":       {world{server: func(p *corev1.Pod) { waits(p, "ErrImagePull", "not found") }}, []string{"wait for the servers: pod connectivity-", "on a: ErrImagePull of image registry.example/team/bobtail/sidecar:1.2.3: not found"}},
-		"never ready":    {world{server: func(p *corev1.Pod) { p.Status.Conditions = nil }}, []string{"after 50ms: pod connectivity-", "--timeout waits longer"}},
-		"killed clients": {world{message: func([]connectivity.Path) string { return "OOMKilled" }}, []string{"client on a: no results", "OOMKilled"}},
+		"rights":         {&world{refuse: second("User \"eve\" cannot create resource")}, []string{"ask for the right to create pods, services and rpcservices"}},
+		"no image":       {&world{server: func(p *corev1.Pod) { waits(p, "ErrImagePull", "not found") }}, []string{"wait for the servers: pod connectivity-", "on a: ErrImagePull of image registry.example/team/bobtail/sidecar:1.2.3: not found"}},
+		"never ready":    {&world{server: func(p *corev1.Pod) { p.Status.Conditions = nil }}, []string{"after 50ms: pod connectivity-", "--timeout waits longer"}},
+		"killed clients": {&world{message: func([]connectivity.Path) string { return "OOMKilled" }}, []string{"client on a: no results", "OOMKilled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.test(t, c.in(t), 50*time.Millisecond)
