@@ -335,53 +335,73 @@ static void client(struct replica_world *w, const struct sim_event *ev)
     }
 }
 
+static void message(struct replica_world *w, const struct sim_event *ev)
+{
+    if (ev->node == 0) {
+        replica_aggregator_event(w, ev);
+    } else {
+        replica_member_event(w, ev);
+    }
+}
+
+static void request(struct replica_world *w, const struct sim_event *ev)
+{
+    replica_member_request(w, ev->arg, ev->node, (uint64_t)(uintptr_t)ev->ptr);
+}
+
+static void restart(struct replica_world *w, const struct sim_event *ev)
+{
+    replica_restart(w, (uint16_t)ev->node);
+}
+
+static void crash(struct replica_world *w, const struct sim_event *ev)
+{
+    replica_blink(w, (uint16_t)ev->node);
+}
+
+static void back(struct replica_world *w, const struct sim_event *ev)
+{
+    replica_back(w, (uint16_t)ev->node);
+}
+
+static void aggregator_back(struct replica_world *w, const struct sim_event *ev)
+{
+    (void)ev;
+    replica_aggregator_start(w);
+}
+
+static void heal(struct replica_world *w, const struct sim_event *ev)
+{
+    (void)ev;
+    replica_net_heal(w);
+}
+
+static void another_fault(struct replica_world *w, const struct sim_event *ev)
+{
+    (void)ev;
+    fault(w);
+}
+
 static void happen(struct replica_world *w, const struct sim_event *ev)
 {
-    switch ((enum replica_event)ev->kind) {
-    case EV_MESSAGE:
-        if (ev->node == 0) {
-            replica_aggregator_event(w, ev);
-            break;
-        }
-        replica_member_event(w, ev);
-        break;
-    case EV_AGGREGATOR_BACK:
-        replica_aggregator_start(w);
-        break;
-    case EV_TICK:
-    case EV_DISK:
-        replica_member_event(w, ev);
-        break;
-    case EV_CLIENT:
-        client(w, ev);
-        break;
-    case EV_REQUEST:
-        replica_member_request(w, ev->arg, ev->node, (uint64_t)(uintptr_t)ev->ptr);
-        break;
-    case EV_ANSWER:
-        replica_client_answered(w, ev);
-        break;
-    case EV_RESTART:
-        replica_restart(w, (uint16_t)ev->node);
-        break;
-    case EV_CRASH:
-        replica_blink(w, (uint16_t)ev->node);
-        break;
-    case EV_BACK:
-        replica_back(w, (uint16_t)ev->node);
-        break;
-    case EV_BOX:
-    case EV_FEEDBACK:
-    case EV_BOX_BACK:
-        replica_box_event(w, ev);
-        break;
-    case EV_HEAL:
-        replica_net_heal(w);
-        break;
-    case EV_FAULT:
-        fault(w);
-        break;
-    }
+    static void (*const how[])(struct replica_world *, const struct sim_event *) = {
+        [EV_MESSAGE] = message,
+        [EV_TICK] = replica_member_event,
+        [EV_DISK] = replica_member_event,
+        [EV_CLIENT] = client,
+        [EV_REQUEST] = request,
+        [EV_ANSWER] = replica_client_answered,
+        [EV_RESTART] = restart,
+        [EV_CRASH] = crash,
+        [EV_BACK] = back,
+        [EV_BOX] = replica_box_event,
+        [EV_FEEDBACK] = replica_box_event,
+        [EV_BOX_BACK] = replica_box_event,
+        [EV_AGGREGATOR_BACK] = aggregator_back,
+        [EV_HEAL] = heal,
+        [EV_FAULT] = another_fault,
+    };
+    how[ev->kind](w, ev);
 }
 
 static void count_installs(struct replica_world *w)
