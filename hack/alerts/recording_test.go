@@ -109,6 +109,12 @@ func TestDashboardKeepsServicesApart(t *testing.T) {
 			if strings.Contains(expr, "bobtail_operator_") {
 				continue // of all services
 			}
+			if strings.Contains(expr, "bobtail_group_") { // of groups, each with series of its own
+				if !strings.Contains(expr, `namespace=~"$namespace"`) || strings.Contains(expr, "sum") {
+					t.Errorf("panel %s mixes groups: %s", title, expr)
+				}
+				continue
+			}
 			if !strings.Contains(expr, `service=~"$service"`) || !strings.Contains(expr, `namespace=~"$namespace"`) {
 				t.Errorf("panel %s is not of the chosen services: %s", title, expr)
 			}
