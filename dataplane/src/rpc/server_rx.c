@@ -179,7 +179,8 @@ int bt_server_adopt(struct bt_server *s, uint64_t now_ns, const struct bt_server
                     struct bt_txq *txq)
 {
     struct bt_pkt first = {.t_rx_ns = o->t_first_ns};
-    struct bt_arrival a = {.pkt = &first, .txq = txq, .client = o->client, .router = BT_NO_ROUTER};
+    struct bt_arrival a = {
+        .pkt = &first, .txq = txq, .client = o->client, .router = BT_NO_ROUTER, .flow = BT_FLOW_NONE};
     bt_server_clock(s, now_ns);
     bt_r2p2_start(&a.h, BT_REQUEST, o->policy, o->ext);
     a.h.req_id = o->req_id;

@@ -37,7 +37,7 @@ WATCHERS = ["admit_request", "label_of", "keep_oldest_unjudged", "speak_of_ended
             "hedging_earlier_copy", "send_what_is_due", "tell_other_half", "publish_worker"]  # and two threads
 LIBRARY_POOL, PROGRAM_POOL = ["fixed_get", "fixed_put"], ["mapped_get", "mapped_put"]  # of the tests, of the programs
 VOUCHED = {
-    "the pool": ["bt_assembly_add", "bt_client_send", "bt_pool_put_chain", "bt_port_packet", "bt_port_send", "bt_server_message_part",
+    "the pool": ["bt_assembly_add", "bt_client_send", "bt_client_send_charged", "bt_pool_put_chain", "bt_port_packet", "bt_port_send", "bt_server_message_part",
                  "bt_server_open_message", "bt_train_get", "choose_policy", "link_arp_rx", "link_drop", "link_icmp_rx", "link_make", "link_ndp_rx",
                  "router_credit_held", "router_drop", "router_reject", "send_what_is_due", "send_cancel", "take_any", "try_copy",
                  "router_feedback", "router_feedback_any", "bt_router_feedback", "bt_router_feedbacks", "split_feedbacks",
@@ -53,7 +53,8 @@ VOUCHED = {
                                   "split_requests"],
     "the pool and the application, which is told of its answer": ["bt_client_rx"],
     "the pool and the application, which is handed its request": ["bt_server_rx"],
-    "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel"],
+    "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel", "succeed"],
+    "who keeps flow control (run/flow.c)": ["bt_server_displace", "bt_server_refuse", "end_cancelled", "flow_left", "reply_sent", "send_feedback"],
     "what a timer of the link does (fire)": ["bt_wheel_advance"],
 }
 INDIRECT = {name for table in (VOUCHED, drivers.POINTERS, loop.POINTERS) for names in table.values() for name in names}
