@@ -203,13 +203,9 @@ func (b *bed) held() int {
 // compile writes what this data plane takes for a compiled program, and its P4Info, as the
 // compiler of a real switch would.
 func compile(root, folder string) error {
-	files := map[string][]byte{}
-	for _, name := range []string{pipe.Program, "router.p4", "headers.p4", "parser.p4"} {
-		text, err := os.ReadFile(filepath.Join(sourcesOf(root), name))
-		if err != nil {
-			return fmt.Errorf("read the program: %w", err)
-		}
-		files[name] = text
+	files, err := pipe.Sources(sourcesOf(root))
+	if err != nil {
+		return err
 	}
 	prog, err := model.LoadFrom(pipe.Program, func(name string) (string, error) { return string(files[name]), nil }, nil)
 	if err != nil {

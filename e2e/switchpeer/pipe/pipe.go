@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -79,6 +81,25 @@ func New() *Pipe {
 func (p *Pipe) Close() {
 	close(p.done)
 	p.end.Wait()
+}
+
+// Sources are the files of the program in a folder, without its form for another architecture.
+func Sources(folder string) (map[string][]byte, error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*.p4"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, name := range names {
+		if out[filepath.Base(name)], err = os.ReadFile(name); err != nil {
+			return nil, fmt.Errorf("read the program: %w", err)
+		}
+	}
+	delete(out, "tna.p4")
+	if out[Program] == nil {
+		return nil, fmt.Errorf("there is no %s in %s", Program, folder)
+	}
+	return out, nil
 }
 
 // Archive is what this data plane takes for a compiled program: a tar file of its sources.

@@ -7,8 +7,6 @@ package pipe
 import (
 	"bytes"
 	"encoding/binary"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,13 +18,9 @@ import (
 
 func sources(t testing.TB) map[string][]byte {
 	t.Helper()
-	out := map[string][]byte{}
-	for _, name := range []string{Program, "router.p4", "headers.p4", "parser.p4"} {
-		text, err := os.ReadFile(filepath.Join("../../../dataplane/p4/router", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[name] = text
+	out, err := Sources("../../../dataplane/p4/router")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

@@ -123,7 +123,7 @@ type GroupRestore struct {
 	// +kubebuilder:default=data
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$')",message="`path` must be a path below the top of the volume, of letters, digits, `-`, `_` and `.`"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$')",message="`path` must be a path below the top of the volume, of letters, digits, `-`, `_` and `.`: give one such as orders/2026-11-26"
 	Path string `json:"path,omitempty"`
 }
 

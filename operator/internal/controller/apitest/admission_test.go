@@ -87,7 +87,7 @@ var serviceAdmission = []admission{
 	{"a percentile of waits that is none", `{spec: {flowControl: {waitMicroseconds: 200, percentile: "100"}}}`, "`percentile` must be from"},
 	{"a model nobody knows", `{spec: {flowControl: {waitMicroseconds: 200, model: Trained}}}`, "spec.flowControl.model"},
 	{"flow control over TCP", `{spec: {protocol: TCP, tcp: {port: 80}, router: {placement: None}, flowControl: {waitMicroseconds: 200}}}`, "`flowControl` needs `protocol` R2P2"},
-	{"flow control by a switch", `{spec: {router: {placement: Switch, switch: {name: rack, address: 10.0.0.1}}, flowControl: {waitMicroseconds: 200}}}`, "`flowControl` needs `router.placement`"},
+	{"flow control by a switch", `{spec: {router: {placement: Switch, centralQueueLimit: 4096, switch: {name: rack, address: 10.0.0.1, feedback: BySource}}, flowControl: {waitMicroseconds: 200}}}`, "`flowControl` needs `router.placement`"},
 	// CEL: hedging.
 	{"hedging", `{spec: {hedging: {mode: LoadAware}}}`, ""},
 	{"hedging with a delay", `{spec: {hedging: {mode: Delayed, delayPercentile: 90}}}`, ""},

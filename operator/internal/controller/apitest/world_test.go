@@ -257,7 +257,7 @@ func (w *world) waitCondition(kind string, status metav1.ConditionStatus, reason
 
 // limit is generous: it matters only to tests that fail, and to machines that
 // do many other things at once.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 // eventually polls; controllers poll sidecars once a second.
 func eventually(t *testing.T, what string, check func() (ok bool, seen string)) {

@@ -170,12 +170,8 @@ func (n *name) publish(t *testing.T, at netip.Addr) {
 
 func sources(t *testing.T) map[string][]byte {
 	t.Helper()
-	out := map[string][]byte{}
-	for _, name := range []string{pipe.Program, "router.p4", "headers.p4", "parser.p4"} {
-		text, err := os.ReadFile(filepath.Join("../../../../dataplane/p4/router", name))
-		must(t, err)
-		out[name] = text
-	}
+	out, err := pipe.Sources("../../../../dataplane/p4/router")
+	must(t, err)
 	return out
 }
 
