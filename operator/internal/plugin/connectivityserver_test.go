@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -57,9 +58,11 @@ func TestConnectivityAtARealAPIServer(t *testing.T) {
 	if err := errors.Join(err, strict.put(t.Context(), pod), strict.put(t.Context(), strict.balanced())); err != nil {
 		t.Fatal(err)
 	}
+	ended := kubelets(t, api, "strict")
 	if err := strict.clear(); err != nil {
 		t.Error(err)
 	}
+	ended()
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "tight", Name: "small"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
 	put(quota)
@@ -76,6 +79,30 @@ func TestConnectivityAtARealAPIServer(t *testing.T) {
 	if err := strict.put(t.Context(), hostNetwork); err == nil || !strings.Contains(err.Error(), "because of its Pod Security labels") {
 		t.Errorf("%v", err)
 	}
+}
+
+// kubelets do what those of the nodes would, until they are ended: a pod that is deleted
+// has ended.
+func kubelets(t *testing.T, api client.Client, namespace string) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			pods := &corev1.PodList{}
+			if err := api.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+				return // it has been ended
+			}
+			for i := range pods.Items {
+				if pods.Items[i].DeletionTimestamp != nil {
+					_ = api.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0)) // next time, if not now
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	return func() { cancel(); <-done }
 }
 
 func created(t *testing.T, api client.Client, o client.Object) {
