@@ -26,6 +26,7 @@ const (
 	CrabFirstHash  = 3 // the first of the fall-backs by the hash
 	CrabUnread     = 6
 	CrabLastHash   = 7
+	CrabNoFallback = 15 // the VIP has none
 	CrabReasons    = 17
 )
 

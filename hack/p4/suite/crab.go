@@ -30,6 +30,7 @@ type crabPlayer struct {
 	servers int
 	turn    int
 	last    map[uint16]crabGiven // by place: the last SYN there
+	spared  *bed.Balancer        // the same VIP with a fall-back, where it has none: says why a packet would have taken it
 	now     uint64
 	line    int
 	result  *Balanced
@@ -88,7 +89,14 @@ func (p *crabPlayer) episode(f []string) error {
 		}
 		p.both[i] = b
 	}
-	p.servers, p.turn, p.last = servers, 0, map[uint16]crabGiven{}
+	p.servers, p.turn, p.last, p.spared = servers, 0, map[uint16]crabGiven{}, nil
+	if drop == 1 {
+		spared, err := bed.NewBalancer(p.v1, servers, true, capable == 1)
+		if err != nil {
+			return err
+		}
+		p.spared = spared
+	}
 	return nil
 }
 
@@ -114,7 +122,7 @@ func (p *crabPlayer) segment(f []string) error {
 	} else if want, err := hex.DecodeString(f[4]); err != nil {
 		return err
 	} else {
-		p.something(out, want, f[2], reason)
+		p.something(in, out, want, f[2], reason)
 	}
 	if p.rng.IntN(4) == 0 { // the same with some bytes others: for the architectures alone
 		in = bytes.Clone(in)
@@ -199,8 +207,22 @@ func (p *crabPlayer) nothing(in []byte, out []model.Frame, what string) {
 
 var crabHashed = map[string]bool{"client": true, "option_space": true, "not_syn": true, "servers": true}
 
+// unreadHere: a VIP without a fall-back drops the SYN whose options the switch does not read.
+func (p *crabPlayer) unreadHere(in []byte, out []model.Frame, reason int) bool {
+	if p.spared == nil || len(out) != 0 || reason != bed.CrabNoFallback {
+		return false
+	}
+	before := p.spared.Reason(bed.CrabUnread)
+	p.spared.Pass(model.Frame{Port: bed.ClientPort, Data: bed.Packet(in)})
+	return p.spared.Reason(bed.CrabUnread) != before
+}
+
 // something: the software sent a packet. Its server is its own choice; the rest is the same, byte by byte.
-func (p *crabPlayer) something(out []model.Frame, want []byte, what string, reason int) {
+func (p *crabPlayer) something(in []byte, out []model.Frame, want []byte, what string, reason int) {
+	if p.unreadHere(in, out, reason) {
+		p.result.Unread++
+		return
+	}
 	if len(out) != 1 || len(out[0].Data) < 14+len(want) && reason != bed.CrabUnread {
 		p.differs("want %s, got %d frames, reason %d", what, len(out), reason)
 		return
