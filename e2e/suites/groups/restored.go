@@ -47,9 +47,11 @@ func (s *Suite) restored(ctx context.Context) error {
 			return err
 		}
 	}
+	// The pods of finished jobs hold the claim, too.
+	_, jobs := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "jobs", "-l", "bobtail.dev/backup-of", "--cascade=foreground", "--wait=true", "--timeout=60s")
 	_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pod/reader-"+again, "pod/reader-"+anew, "rg/"+anew, "pvc/backups", "--wait=true", "--timeout=60s")
 	_, claims := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pvc", "-l", "bobtail.dev/service in ("+again+","+anew+")", "--wait=true", "--timeout=60s")
-	return errors.Join(err, claims)
+	return errors.Join(jobs, err, claims)
 }
 
 func (s *Suite) plugin(ctx context.Context, stdin string, args ...string) (string, error) {
