@@ -2,7 +2,6 @@
 // bobtail-box: the flow-control box of a HovercRaft group (run/box.h).
 #include "box_app.h"
 
-#include "io/udp.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
@@ -11,21 +10,6 @@
 
 #define BUFFERS 65536u // address space only; see shell/pool.h
 #define LOOK_NS UINT64_C(1000000000)
-
-// Somewhere to wait before the first document says which addresses are this box's.
-static bool open_idle(struct box_app *app)
-{
-    char why[256];
-    struct bt_addr any = bt_addr_v4u(0x7f000001, 0);
-    struct bt_udp_config u = {.locals = &any, .n_locals = 1, .pool = &app->pool.pool, .idle = BT_IDLE_BLOCK};
-    app->idle = bt_udp_open(&u, why, sizeof why);
-    if (app->idle == NULL) {
-        bt_log_error("%s", why);
-        return false;
-    }
-    atomic_store(&app->io, app->idle);
-    return true;
-}
 
 static void wake(void *arg)
 {
@@ -41,9 +25,11 @@ static bool prepare(struct box_app *app)
         return false;
     }
     app->started_ns = bt_monotonic_ns();
-    if (!open_idle(app)) {
+    app->idle = bt_idle_port(&app->pool.pool);
+    if (app->idle == NULL) {
         return false;
     }
+    atomic_store(&app->io, app->idle);
     bt_stop_install(app->idle);
     app->ctl = bt_control_start(&(struct bt_control_start){.answers = &box_ctl_app,
                                                            .arg = app,

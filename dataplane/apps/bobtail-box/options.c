@@ -35,21 +35,6 @@ static size_t make_table(struct box_options *o, struct bt_cli_option t[ROWS])
     return sizeof rows / sizeof *rows;
 }
 
-static bool read_address(const struct bt_cli *p, const struct box_options *o, struct bt_addr *out)
-{
-    char text[80];
-    memset(out, 0, sizeof *out);
-    if (o->address == NULL) {
-        return true;
-    }
-    snprintf(text, sizeof text, strchr(o->address, ':') != NULL ? "[%.60s]:1" : "%.60s:1", o->address);
-    if (bt_addr_parse(text, 0, out) != 0 || bt_addr_bad_source(out)) {
-        bt_cli_error(p, "address", "must be the IP address this box is reached at; got \"%s\"", o->address);
-        return false;
-    }
-    return true;
-}
-
 enum bt_cli_result box_options_read(int argc, char **argv, struct box_options *o, struct bt_addr *override)
 {
     struct bt_cli_option table[ROWS];
@@ -66,5 +51,5 @@ enum bt_cli_result box_options_read(int argc, char **argv, struct box_options *o
                      o->name != NULL ? o->name : "");
         return BT_CLI_EXIT_USAGE;
     }
-    return read_address(&program, o, override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+    return bt_cli_own_address(&program, o->address, "box", override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }

@@ -42,21 +42,6 @@ static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS]
     return sizeof rows / sizeof *rows;
 }
 
-static bool read_address(const struct bt_cli *p, const struct replica_options *o, struct bt_addr *out)
-{
-    char text[80];
-    memset(out, 0, sizeof *out);
-    if (o->address == NULL) {
-        return true;
-    }
-    snprintf(text, sizeof text, strchr(o->address, ':') != NULL ? "[%.60s]:1" : "%.60s:1", o->address);
-    if (bt_addr_parse(text, 0, out) != 0 || bt_addr_bad_source(out)) {
-        bt_cli_error(p, "address", "must be the IP address this member is reached at; got \"%s\"", o->address);
-        return false;
-    }
-    return true;
-}
-
 enum bt_cli_result replica_options_read(int argc, char **argv, const struct r2p2_replica_service *service,
                                         struct replica_options *o, struct bt_addr *override)
 {
@@ -80,5 +65,5 @@ enum bt_cli_result replica_options_read(int argc, char **argv, const struct r2p2
         bt_cli_error(&program, "cluster", "must be given with --restore-from, and only with it");
         return BT_CLI_EXIT_USAGE;
     }
-    return read_address(&program, o, override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+    return bt_cli_own_address(&program, o->address, "member", override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }

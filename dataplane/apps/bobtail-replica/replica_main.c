@@ -2,7 +2,6 @@
 // r2p2_replica_main: from the command line to the loop and back.
 #include "replica_app.h"
 
-#include "io/udp.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
@@ -22,21 +21,6 @@ int r2p2_replica_send_response(r2p2_handle_t handle, struct iovec *iov, int iovc
 int r2p2_replica_read_only(r2p2_handle_t handle)
 {
     return running != NULL && bt_member_read_only(running->member, handle);
-}
-
-// Somewhere to wait before the first document says which addresses are this member's.
-static bool open_idle(struct replica_app *app)
-{
-    char why[256];
-    struct bt_addr any = bt_addr_v4u(0x7f000001, 0);
-    struct bt_udp_config u = {.locals = &any, .n_locals = 1, .pool = &app->pool.pool, .idle = BT_IDLE_BLOCK};
-    app->idle = bt_udp_open(&u, why, sizeof why);
-    if (app->idle == NULL) {
-        bt_log_error("%s", why);
-        return false;
-    }
-    atomic_store(&app->io, app->idle);
-    return true;
 }
 
 static void wake(void *arg)
@@ -70,7 +54,12 @@ static bool prepare(struct replica_app *app)
     }
     app->started_ns = bt_monotonic_ns();
     bt_hist_slices_init(app->latency, app->started_ns);
-    return open_idle(app);
+    app->idle = bt_idle_port(&app->pool.pool);
+    if (app->idle == NULL) {
+        return false;
+    }
+    atomic_store(&app->io, app->idle);
+    return true;
 }
 
 static void end(struct replica_app *app)

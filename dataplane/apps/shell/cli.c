@@ -23,6 +23,21 @@ void bt_cli_error(const struct bt_cli *p, const char *option, const char *format
     va_end(args);
 }
 
+bool bt_cli_own_address(const struct bt_cli *p, const char *text, const char *whose, struct bt_addr *out)
+{
+    char with_port[80];
+    memset(out, 0, sizeof *out);
+    if (text == NULL) {
+        return true;
+    }
+    snprintf(with_port, sizeof with_port, strchr(text, ':') != NULL ? "[%.60s]:1" : "%.60s:1", text);
+    if (bt_addr_parse(with_port, 0, out) != 0 || bt_addr_bad_source(out)) {
+        bt_cli_error(p, "address", "must be the IP address this %s is reached at; got \"%s\"", whose, text);
+        return false;
+    }
+    return true;
+}
+
 bool bt_duration_parse(const char *text, uint64_t *ns)
 {
     static const struct {

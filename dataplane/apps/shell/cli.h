@@ -5,6 +5,8 @@
 #ifndef BT_APPS_CLI_H
 #define BT_APPS_CLI_H
 
+#include "base/addr.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +49,10 @@ enum bt_cli_result bt_cli_parse(const struct bt_cli *p, int argc, char **argv);
 // Prints "<program>: --<option>: <message>" and a pointer to --help; for checks a table cannot do.
 void bt_cli_error(const struct bt_cli *p, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+// --address of a program that may take its own from a document (text NULL: all zero). False: it was said why; whose:
+// "box".
+bool bt_cli_own_address(const struct bt_cli *p, const char *text, const char *whose, struct bt_addr *out);
 
 // "5ms" to ns; false if it is no duration. Units ns, us, ms, s, m, h; a bare 0 is allowed.
 bool bt_duration_parse(const char *text, uint64_t *ns);

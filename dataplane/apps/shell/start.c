@@ -2,6 +2,7 @@
 // See start.h.
 #include "shell/start.h"
 
+#include "io/udp.h"
 #include "shell/log.h"
 
 #include <sys/random.h>
@@ -30,6 +31,18 @@ uint64_t bt_new_seed(void)
         seed = bt_monotonic_ns() * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)getpid();
     }
     return seed;
+}
+
+struct bt_io *bt_idle_port(struct bt_pool *pool)
+{
+    char why[256];
+    struct bt_addr any = bt_addr_v4u(0x7f000001, 0);
+    struct bt_udp_config u = {.locals = &any, .n_locals = 1, .pool = pool, .idle = BT_IDLE_BLOCK};
+    struct bt_io *io = bt_udp_open(&u, why, sizeof why);
+    if (io == NULL) {
+        bt_log_error("%s", why);
+    }
+    return io;
 }
 
 static bool load(struct bt_ctl *ctl, const char *path, struct bt_ctl_error *e)

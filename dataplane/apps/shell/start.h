@@ -20,6 +20,9 @@ uint64_t bt_new_seed(void);
 // Seconds since start for logs; CLOCK_MONOTONIC in ns.
 uint64_t bt_monotonic_ns(void);
 
+// Somewhere to wait, on loopback, for a loop whose own addresses only the first document says. NULL: it was logged why.
+struct bt_io *bt_idle_port(struct bt_pool *pool);
+
 struct bt_control_start {
     const struct bt_ctl_app *answers; // its arg and incarnation are those below
     void *arg;

@@ -4,18 +4,17 @@ package hostfacts
 
 import (
 	"encoding/binary"
-	"os"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+
+	"github.com/bobtail-dev/bobtail/hack/test/privileged"
 )
 
 // A veth's driver runs XDP, and its kernel says so.
 func TestXDPOfAVeth(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a veth needs root")
-	}
+	privileged.Need(t, "a veth")
 	v := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "bthf0"}, PeerName: "bthf1"}
 	if err := netlink.LinkAdd(v); err != nil {
 		t.Fatal(err)
