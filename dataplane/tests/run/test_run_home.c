@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One home and its cores by hand, without threads: what a CANCEL does to a request that waits, that is executed by a
-// thief, and that is over; how n follows the threads; and that an idle server sleeps.
+// thief, and that is over; who is woken for what waits; and how n follows the threads.
 #include "unit.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "run/run_internal.h"
 #include "wire/r2p2.h"
@@ -241,6 +242,43 @@ static void test_r272_in_a_batch(void **state)
     close_bed();
 }
 
+/* How often the core was told since it was last asked here. */
+static uint64_t told(uint32_t core)
+{
+    uint64_t times = 0;
+    ssize_t n = read(run->core[core].wake_fd, &times, sizeof times); // it does not block
+    return n == (ssize_t)sizeof times ? times : 0;
+}
+
+// Z-24: who takes one of several requests wakes a core that sleeps for the next one, and so on, one core at a time.
+static void test_z24_a_wake_is_passed_on(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 3);
+    struct bt_sched *s = run->lane[0].sched;
+    play(1);
+    play(2);
+    (void)(told(0) + told(1) + told(2));
+    assert_true(bt_sched_sleep(s, 1) && bt_sched_sleep(s, 2));
+    for (uint16_t id = 1; id <= 3; id++) {
+        arrive(BT_REQUEST, id, 100u + id);
+    }
+    assert_true(bt_sched_take(s, 0));
+    run_home_turn(&run->home[0], NULL, true);
+    assert_int_equal(told(1) + told(2), 0);
+    for (uint32_t core = 0; core < 3; core++) {
+        for (unsigned steps = 0; handled == (int)core && steps < 8; steps++) { // it may look at its network before
+            run_core_some(&run->core[core], 1);
+        }
+        assert_int_equal(handled, (int)core + 1);
+        assert_int_equal(told(1), core == 0);
+        assert_int_equal(told(2), core == 1);
+    }
+    play(0); // a thief's reply leaves from home
+    assert_int_equal(net.replies, 3);
+    close_bed();
+}
+
 // D-3: n of a lane.
 static void test_d3_n_follows_threads_and_time(void **state)
 {
@@ -255,9 +293,13 @@ static void test_d3_n_follows_threads_and_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_r272_waiting),    cmocka_unit_test(test_r272_the_place_is_used_again),
-        cmocka_unit_test(test_r272_stolen),     cmocka_unit_test(test_r272_executed_at_home),
-        cmocka_unit_test(test_r272_in_a_batch), cmocka_unit_test(test_d3_n_follows_threads_and_time),
+        cmocka_unit_test(test_r272_waiting),
+        cmocka_unit_test(test_r272_the_place_is_used_again),
+        cmocka_unit_test(test_r272_stolen),
+        cmocka_unit_test(test_r272_executed_at_home),
+        cmocka_unit_test(test_r272_in_a_batch),
+        cmocka_unit_test(test_z24_a_wake_is_passed_on),
+        cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
