@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option table of bobtail-box.
-#include "box_app.h"
+// The option table of these programs.
+#include "beside.h"
 
 #include "io/mtu.h"
 
-#include <stdio.h>
 #include <string.h>
-
-static const char epilogue[] =
-    "Addresses, members and the limit come from the group's document of kind ReplicationGroup, which must have "
-    "protocol\n"
-    "HovercRaft and name this box: --config, or a sidecar over the control socket. A box keeps nothing: after a start "
-    "it\n"
-    "is silent for a moment, and then lets few requests in at first.\n"
-    "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.";
 
 enum { ROWS = 10 };
 
-static size_t make_table(struct box_options *o, struct bt_cli_option t[ROWS])
+static size_t make_table(const struct beside_kind *kind, struct beside_options *o, struct bt_cli_option t[ROWS])
 {
     const struct bt_cli_option rows[] = {
-        {"name", BT_CLI_TEXT_AT, &o->name, 0, 0, "NAME", "which of the document's boxes this is, required"},
+        {"name", BT_CLI_TEXT_AT, &o->name, 0, 0, "NAME", "its name in the document, required"},
         {"address", BT_CLI_TEXT_AT, &o->address, 0, 0, "IP", "own address, instead of the document's"},
         {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
          "IP MTU, the same on all nodes; auto reads it"},
@@ -30,18 +21,22 @@ static size_t make_table(struct box_options *o, struct bt_cli_option t[ROWS])
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket; empty for none"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
-    _Static_assert(sizeof rows / sizeof *rows <= ROWS, "the table must fit");
+    size_t n = sizeof rows / sizeof *rows;
+    _Static_assert(sizeof rows / sizeof *rows < ROWS, "the table must fit, with an option of the kind's own");
     memcpy(t, rows, sizeof rows);
-    return sizeof rows / sizeof *rows;
+    if (kind->extra.name != NULL) {
+        t[n] = kind->extra;
+        t[n++].to = &o->extra;
+    }
+    return n;
 }
 
-enum bt_cli_result box_options_read(int argc, char **argv, struct box_options *o, struct bt_addr *override)
+enum bt_cli_result beside_options_read(int argc, char **argv, const struct beside_kind *kind, struct beside *b)
 {
+    struct beside_options *o = &b->opt;
     struct bt_cli_option table[ROWS];
-    *o = (struct box_options){.ctl = BT_CTL_DEFAULT_SOCKET};
-    const struct bt_cli program = {"bobtail-box",
-                                   "The flow-control box of a HovercRaft group: what its clients send requests to.",
-                                   epilogue, table, make_table(o, table)};
+    *o = (struct beside_options){.ctl = BT_CTL_DEFAULT_SOCKET};
+    const struct bt_cli program = {kind->program, kind->summary, kind->epilogue, table, make_table(kind, o, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
     if (result != BT_CLI_RUN) {
         return result;
@@ -51,5 +46,5 @@ enum bt_cli_result box_options_read(int argc, char **argv, struct box_options *o
                      o->name != NULL ? o->name : "");
         return BT_CLI_EXIT_USAGE;
     }
-    return bt_cli_own_address(&program, o->address, "box", override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
+    return bt_cli_own_address(&program, o->address, kind->word, &b->override) ? BT_CLI_RUN : BT_CLI_EXIT_USAGE;
 }
