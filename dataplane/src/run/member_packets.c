@@ -114,6 +114,9 @@ static bool has_the_disk_of_its_number(const struct bt_member *m)
 static void send_to_aggregator(struct bt_member *m, const uint8_t *message, size_t n)
 {
     const struct bt_addr *to = &m->document.aggregator.address;
+    if (message[TYPE_AT] == BT_GROUP_PROBE && !m->roster.formed) {
+        return; // before every first voter is known by its disk nobody counts for the leader
+    }
     if (to->port == 0) {
         member_count(m, BT_MEMBER_NO_ADDRESS);
     } else if (message[TYPE_AT] == BT_GROUP_SHARED_REPLY && !has_the_disk_of_its_number(m)) {
