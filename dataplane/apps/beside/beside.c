@@ -2,6 +2,7 @@
 // From the command line to the loop and back.
 #include "beside.h"
 
+#include "shell/alive.h"
 #include "shell/log.h"
 #include "shell/start.h"
 #include "shell/stop.h"
@@ -90,6 +91,9 @@ int beside_main(int argc, char **argv, const struct beside_kind *kind)
     enum bt_cli_result result = beside_options_read(argc, argv, kind, &b);
     if (result != BT_CLI_RUN) {
         return result == BT_CLI_EXIT_OK ? 0 : 2;
+    }
+    if (b.opt.alive != NULL) {
+        return bt_alive(b.opt.alive) ? 0 : 1;
     }
     bt_log_init(kind->program, (enum bt_log_format)b.opt.log);
     b.kind = kind;

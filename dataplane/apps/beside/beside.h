@@ -52,7 +52,8 @@ struct beside_kind {
 struct beside_options {
     const char *name, *address; // address NULL: the document's
     const char *config, *config_cache, *key_dir, *ctl;
-    uint32_t mtu; // 0: auto
+    const char *alive; // a socket: only whether it is
+    uint32_t mtu;      // 0: auto
     int log, extra;
 };
 

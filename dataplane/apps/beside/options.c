@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { ROWS = 10 };
+enum { ROWS = 11 };
 
 static size_t make_table(const struct beside_kind *kind, struct beside_options *o, struct bt_cli_option t[ROWS])
 {
@@ -19,6 +19,7 @@ static size_t make_table(const struct beside_kind *kind, struct beside_options *
         {"config-cache", BT_CLI_TEXT, &o->config_cache, 0, 0, "FILE", "keep the last good document here"},
         {"key-dir", BT_CLI_TEXT, &o->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket; empty for none"},
+        {"alive", BT_CLI_TEXT, &o->alive, 0, 0, "PATH", "only ask who is behind this control socket if it runs"},
         {"log", BT_CLI_CHOICE, &o->log, 0, 0, "text|json", "form of the log lines on stderr"},
     };
     size_t n = sizeof rows / sizeof *rows;
@@ -38,7 +39,7 @@ enum bt_cli_result beside_options_read(int argc, char **argv, const struct besid
     *o = (struct beside_options){.ctl = BT_CTL_DEFAULT_SOCKET};
     const struct bt_cli program = {kind->program, kind->summary, kind->epilogue, table, make_table(kind, o, table)};
     enum bt_cli_result result = bt_cli_parse(&program, argc, argv);
-    if (result != BT_CLI_RUN) {
+    if (result != BT_CLI_RUN || o->alive != NULL) {
         return result;
     }
     if (o->name == NULL || o->name[0] == '\0' || strlen(o->name) >= BT_GROUP_DOCUMENT_NAME) {

@@ -131,6 +131,7 @@ static void put_indices(struct bt_json_out *o, const struct bt_member_status *s)
     bt_json_out_string(o, "name", s->leader_name);
     put_address(o, "clientAddress", &s->leader_client);
     bt_json_out_close(o, '}');
+    bt_json_out_bool(o, "aggregated", s->core.aggregated);
     bt_json_out_u64(o, "commit", s->core.commit);
     bt_json_out_u64(o, "applied", s->core.applied);
     bt_json_out_u64(o, "first", s->core.first);

@@ -70,10 +70,6 @@ func planFor(s *snapshot) *plan {
 // decideAccepted says whether the specification can be acted on.
 func decideAccepted(s *snapshot) verdict.Verdict {
 	var wrong []verdict.Verdict
-	if p := s.group.Spec.Protocol; p != v1alpha1.ReplicationRaft {
-		wrong = append(wrong, verdict.No(v1alpha1.ReasonProtocolUnavailable, fmt.Sprintf(
-			"`spec.protocol` %s: members of this version speak Raft alone; create the group with `protocol: Raft`", p)))
-	}
 	if len(s.conflicts) > 0 {
 		wrong = append(wrong, verdict.No(v1alpha1.ReasonNameConflict, fmt.Sprintf(
 			"%s: exists and does not belong to this ReplicationGroup; delete or rename it, or choose another name for the group",
@@ -130,6 +126,10 @@ func (p *plan) planDocument(s *snapshot) {
 		doc = &last
 	}
 	doc.Members, doc.KeyIDs, doc.InitialMembers = book(s, p.record), keyIDs(s, p.newKey), nil
+	doc.Boxes, doc.Aggregator = s.boxes(), s.aggregator()
+	if len(missingBeside(s, doc)) > 0 {
+		return // members of that protocol cannot be told of it
+	}
 	if !s.formed() {
 		if len(doc.Members) != len(p.record.members) {
 			return // one that founds the group cannot be found
