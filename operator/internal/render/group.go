@@ -312,8 +312,8 @@ func restoreContainer(in Input) corev1.Container {
 func identityContainer(in Input) corev1.Container {
 	return corev1.Container{
 		Name: identityName, Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
-		Args: []string{"--name-file=" + memberName, "--member=$(POD_NAME)"},
-		Env: []corev1.EnvVar{podName()},
+		Args:            []string{"--name-file=" + memberName, "--member=$(POD_NAME)"},
+		Env:             []corev1.EnvVar{podName()},
 		VolumeMounts:    []corev1.VolumeMount{{Name: dataVolume, MountPath: memberDir}},
 		Resources:       resources("10m", "32Mi", "128Mi"),
 		SecurityContext: restricted(),

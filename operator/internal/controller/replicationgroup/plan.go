@@ -57,8 +57,8 @@ func planFor(s *snapshot) *plan {
 	if len(s.conflicts) > 0 {
 		return p
 	}
-	p.secrets = p.accepted.OK() || s.live != nil
-	p.newKey = p.secrets && s.keys == nil && s.live == nil
+	p.secrets = true
+	p.newKey = s.keys == nil && s.live == nil
 	p.certificate = decideCertificate(s)
 	p.planDocument(s)
 	if p.accepted.OK() {
@@ -114,17 +114,12 @@ func decideUnavailable(v view) int32 {
 	return int32((voters - 1) / 2)
 }
 
-// planDocument makes the document. While the specification is not accepted, the one that
-// is running is brought up to date with the pods' addresses.
+// planDocument makes the document of a group that has begun.
 func (p *plan) planDocument(s *snapshot) {
-	if p.record.cluster == "" || len(p.record.members) == 0 || !p.accepted.OK() && s.live == nil {
+	if p.record.cluster == "" || len(p.record.members) == 0 {
 		return
 	}
 	doc := render.GroupConfig(s.group, p.record.cluster)
-	if !p.accepted.OK() {
-		last := *s.live
-		doc = &last
-	}
 	doc.Members, doc.KeyIDs, doc.InitialMembers = book(s, p.record), keyIDs(s, p.newKey), nil
 	doc.Boxes, doc.Aggregator = s.boxes(), s.aggregator()
 	if len(missingBeside(s, doc)) > 0 {
@@ -141,7 +136,7 @@ func (p *plan) planDocument(s *snapshot) {
 	var field *dataplane.FieldError
 	text, hash, err := dataplane.RenderGroup(doc)
 	switch {
-	case errors.As(err, &field) && p.accepted.OK():
+	case errors.As(err, &field):
 		p.accepted = verdict.No(v1alpha1.ReasonInvalidConfiguration, err.Error())
 	case err != nil:
 		p.failed = err
