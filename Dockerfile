@@ -88,7 +88,8 @@ RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ni
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
       apps/bobtail-crab-lb/bobtail-crab-lb apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box \
- && for p in router serve load crab-lb replica box; do \
+      apps/bobtail-aggregator/bobtail-aggregator \
+ && for p in router serve load crab-lb replica box aggregator; do \
       install -D -s /build/dataplane/apps/bobtail-$p/bobtail-$p /out/bobtail-$p || exit 1; \
     done
 
@@ -115,5 +116,5 @@ COPY --from=c-build /out/bobtail-crab-lb /usr/bin/bobtail-crab-lb
 ENTRYPOINT ["/usr/bin/bobtail-crab-lb"]
 
 FROM c-runtime AS replica
-COPY --from=c-build /out/bobtail-replica /out/bobtail-box /usr/bin/
+COPY --from=c-build /out/bobtail-replica /out/bobtail-box /out/bobtail-aggregator /usr/bin/
 ENTRYPOINT ["/usr/bin/bobtail-replica"]

@@ -129,20 +129,20 @@ e2e-crab e2e-crab-short: deps-dev
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 .PHONY: e2e-replica e2e-replica-short
-e2e-replica: ## A replication group of real processes in network namespaces, Raft and HovercRaft: 300 leaders killed, pauses, cuts, full and lost disks, changes of membership, boxes killed and cut off; histories judged by Porcupine; planted bugs (root, 15 min)
+e2e-replica: ## A replication group of real processes in network namespaces, Raft, HovercRaft and HovercRaft++: 400 leaders killed, pauses, cuts, full and lost disks, changes of membership, boxes and aggregators killed and cut off; histories judged by Porcupine; planted bugs (root, 15 min)
 e2e-replica-short: ## The same with few kills and half of the faults, without planted bugs (root, 35 s)
 e2e-replica-short: REPLICA_RUN := -short
 e2e-replica e2e-replica-short: deps-dev
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json $(MEASURED)/$@-mutations.json
-	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
 	@REPLICA_TARGET=$@ go test -tags=replica -count=1 -v -timeout=40m $(REPLICA_RUN) ./e2e/replica; code=$$?; \
 	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
 
 .PHONY: bench-replica
-bench-replica: deps-dev ## Messages of a group's leader for one request (table 12.1), counted on its link: Raft and HovercRaft, 3, 5, 7 and 9 members (root, 1 min)
+bench-replica: deps-dev ## Messages of a group's leader for one request (table 12.1), counted on its link: Raft, HovercRaft and HovercRaft++, 3, 5, 7 and 9 members (root, 2 min)
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
-	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
 	@REPLICA_TARGET=$@ go test -tags=replica,bench -count=1 -v -timeout=20m -run TestLeaderMessages ./e2e/replica; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 

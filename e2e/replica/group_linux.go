@@ -28,6 +28,7 @@ const (
 	memberPort = 8100
 	clientPort = 8000
 	feedback   = 9000
+	aggregator = 8300
 	multicast  = "239.119.7.1"
 	groupPort  = 8200
 	keyHex     = "00112233445566778899aabbccddeeff"
@@ -51,6 +52,8 @@ type Kind struct {
 	Volatile   bool
 	HovercRaft bool
 	Multicast  bool   // of a HovercRaft group: the box sends one packet to all
+	PlusPlus   bool   // of a HovercRaft group: HovercRaft++, with an aggregator
+	Registers  string // of the aggregator: "switch", "": whole
 	Repliers   string // "JBSQ", "Random"; "": not said
 	Patient    bool   // nobody stands for election because the machine is busy
 }
@@ -58,15 +61,16 @@ type Kind struct {
 // Group is a group and where it lives.
 type Group struct {
 	Kind
-	Net      *bed.Network
-	Clients  int // host of the clients
-	Dir      string
-	Members  []*Member // by id - 1
-	Box      *Member   // of a HovercRaft group
-	founders []string
-	extra    []string // options of every member
-	wanted   []int    // ids that are to have a vote; none: nobody walks
-	avoided  []int    // ids that are not to lead
+	Net        *bed.Network
+	Clients    int // host of the clients
+	Dir        string
+	Members    []*Member // by id - 1
+	Box        *Member   // of a HovercRaft group
+	Aggregator *Member   // of a HovercRaft++ group
+	founders   []string
+	extra      []string // options of every member
+	wanted     []int    // ids that are to have a vote; none: nobody walks
+	avoided    []int    // ids that are not to lead
 }
 
 // Sample is a counter or a gauge.
@@ -130,13 +134,16 @@ func program(name, variable string) string {
 // NewGroup makes the network, the documents and the disks for up to `places`
 // members, the first `voters` of which found the group, and starts those.
 func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
-	n, err := bed.NewNetwork(places + 2)
+	n, err := bed.NewNetwork(places + 3)
 	if err != nil {
 		return nil, err
 	}
 	g := &Group{Net: n, Clients: places, Dir: dir, Kind: kind}
 	if kind.HovercRaft {
 		g.Box = &Member{Host: places + 1, Name: "box"}
+	}
+	if kind.PlusPlus {
+		g.Aggregator = &Member{Host: places + 2, Name: "aggregator"}
 	}
 	for i := range places {
 		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
@@ -155,10 +162,22 @@ func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
 			return g, err
 		}
 	}
-	if g.Box != nil {
-		return g, g.Start(g.Box)
+	for _, m := range g.beside() {
+		if err := g.Start(m); err != nil {
+			return g, err
+		}
 	}
 	return g, nil
+}
+
+// beside are the processes that stand beside the members.
+func (g *Group) beside() (list []*Member) {
+	for _, m := range []*Member{g.Box, g.Aggregator} {
+		if m != nil {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // document of the group as it is now; changed by edit.
@@ -188,6 +207,10 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 		doc["group"].(map[string]any)["protocol"] = "HovercRaft"
 		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": bed.V4(g.Box.Host), "clientPort": clientPort, "feedbackPort": feedback}}
 	}
+	if g.PlusPlus {
+		doc["group"].(map[string]any)["protocol"] = "HovercRaftPlusPlus"
+		doc["aggregator"] = map[string]any{"name": g.Aggregator.Name, "address": bed.V4(g.Aggregator.Host), "port": aggregator}
+	}
 	if g.Repliers != "" {
 		doc["group"].(map[string]any)["repliers"] = g.Repliers
 	}
@@ -207,7 +230,22 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	return raw
 }
 
-// Start runs a member on the disk it has, or the box.
+// argv of a process, without what all of them have.
+func (g *Group) argv(m *Member) []string {
+	switch m {
+	case g.Box:
+		return []string{program("bobtail-box", "BOX_PROGRAM")}
+	case g.Aggregator:
+		argv := []string{program("bobtail-aggregator", "AGGREGATOR_PROGRAM")}
+		if g.Registers != "" {
+			argv = append(argv, "--registers="+g.Registers)
+		}
+		return argv
+	}
+	return append([]string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}, g.extra...)
+}
+
+// Start runs a member on the disk it has, or what stands beside the members.
 func (g *Group) Start(m *Member) error {
 	m.runs++
 	doc := filepath.Join(g.Dir, m.Name+".json")
@@ -216,14 +254,7 @@ func (g *Group) Start(m *Member) error {
 	}
 	ctl := filepath.Join(g.Dir, m.Name+".ctl")
 	_ = os.Remove(ctl)
-	argv := []string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}
-	if m == g.Box {
-		argv = []string{program("bobtail-box", "BOX_PROGRAM")}
-	}
-	argv = append(argv, "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
-	if m != g.Box {
-		argv = append(argv, g.extra...) // the last word
-	}
+	argv := append(g.argv(m), "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
 	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 	if err != nil {
 		return err
@@ -235,13 +266,8 @@ func (g *Group) Start(m *Member) error {
 	})
 }
 
-// All are the members and the box, where there is one.
-func (g *Group) All() []*Member {
-	if g.Box == nil {
-		return g.Members
-	}
-	return append(slices.Clone(g.Members), g.Box)
-}
+// All are the members, and what stands beside them.
+func (g *Group) All() []*Member { return append(slices.Clone(g.Members), g.beside()...) }
 
 // Running says whether the member's process lives.
 func (m *Member) Running() bool { return m.proc != nil && m.proc.Running() }

@@ -22,10 +22,18 @@ func hovercrafts() []Kind {
 	return []Kind{{HovercRaft: true}, {HovercRaft: true, Multicast: true, Repliers: "Random"}}
 }
 
+// and of HovercRaft++ groups.
+func plusPlus() []Kind {
+	return []Kind{{HovercRaft: true, PlusPlus: true, Multicast: true, Repliers: "Random"}, {HovercRaft: true, PlusPlus: true, Registers: "switch"}}
+}
+
 func (k Kind) String() string {
 	how := "one by one"
 	if k.Multicast {
 		how = "multicast"
+	}
+	if k.PlusPlus {
+		how += " aggregator " + k.Registers
 	}
 	return fmt.Sprintf("%s %s", how, k.Repliers)
 }
@@ -33,7 +41,7 @@ func (k Kind) String() string {
 // The leader of a HovercRaft group is killed again and again, requests coming one
 // by one or by multicast.
 func TestHovercRaftKills(t *testing.T) {
-	for _, kind := range hovercrafts() {
+	for _, kind := range append(hovercrafts(), plusPlus()...) {
 		t.Run(kind.String(), func(t *testing.T) { kills(t, kind, 1, 50) })
 	}
 }
@@ -111,23 +119,109 @@ func (p *play) value(m *Member, name, label string) uint64 {
 
 // The faults of TestFaults, and those of the box.
 func TestHovercRaftFaults(t *testing.T) {
-	all := append(append([]event(nil), boxEvents...), events...)
 	for k, kind := range hovercrafts() {
+		t.Run(kind.String(), func(t *testing.T) { faults(t, kind, k, boxEvents, events) })
+	}
+}
+
+// The faults of both, and those of the aggregator.
+func TestHovercRaftPlusPlusFaults(t *testing.T) {
+	for k, kind := range plusPlus() {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := begin(t, 3, 3, kind)
-			from := p.r.IntN(len(all))
-			for i := range rounds(2, 3*len(all)) {
-				e := all[(from+i*5+k)%len(all)]
-				if i == 0 {
-					e = boxEvents[k] // these two always
-				}
-				t.Log(e.name)
-				p.round(fmt.Sprintf("fault%d", i), func() { e.do(p) })
-				p.must(p.g.AwaitReady(p.g.Members...))
-			}
-			p.same(p.g.Members...)
+			faults(t, kind, k, aggregatorEvents, append(events[:len(events):len(events)], boxEvents...))
 		})
 	}
+}
+
+// faults: some of them at least, the k-th of the own ones always.
+func faults(t *testing.T, kind Kind, k int, own, others []event) {
+	p := begin(t, 3, 3, kind)
+	all := append(own[:len(own):len(own)], others...)
+	from := p.r.IntN(len(all))
+	for i := range rounds(2, 3*len(all)) {
+		e := all[(from+i*5+k)%len(all)]
+		if i == 0 {
+			e = own[k]
+		}
+		t.Log(e.name)
+		p.round(fmt.Sprintf("fault%d", i), func() { e.do(p) })
+		p.must(p.g.AwaitReady(p.g.Members...))
+	}
+	p.same(p.g.Members...)
+}
+
+// aggregated waits until the leader sends by way of the aggregator, or no longer.
+func (p *play) aggregated(wanted bool) {
+	p.t.Helper()
+	p.must(until(fmt.Sprintf("a leader with an aggregator: %v", wanted), func() bool {
+		l := p.g.Leader()
+		if l == nil {
+			return false
+		}
+		v, err := p.g.Value(l, "replica_aggregated", "")
+		return err == nil && (v == 1) == wanted
+	}))
+}
+
+// What can happen to an aggregator, and between it and members: the
+// group does without, and takes it back.
+var aggregatorEvents = []event{
+	{"aggregator killed", func(p *play) {
+		p.aggregated(true)
+		p.g.Aggregator.Kill()
+		p.aggregated(false)
+		p.must(p.g.Start(p.g.Aggregator))
+		p.aggregated(true)
+	}},
+	{"aggregator cut off", func(p *play) {
+		p.aggregated(true)
+		for _, m := range p.g.Members {
+			p.g.Net.Shim.Cut(m.Host, p.g.Aggregator.Host, true)
+			p.g.Net.Shim.Cut(p.g.Aggregator.Host, m.Host, true)
+		}
+		p.aggregated(false)
+		p.g.Net.Shim.Heal()
+		p.aggregated(true)
+	}},
+	{"aggregator killed again and again", func(p *play) {
+		for range 5 {
+			p.aggregated(true)
+			p.g.Aggregator.Kill()
+			p.must(p.g.Start(p.g.Aggregator))
+		}
+	}},
+	{"aggregator heard, not hearing", func(p *play) {
+		p.aggregated(true)
+		for _, m := range p.g.Members {
+			p.g.Net.Shim.Cut(m.Host, p.g.Aggregator.Host, true)
+		}
+		p.aggregated(false)
+		p.g.Net.Shim.Heal()
+	}},
+	{"follower does not hear the aggregator", func(p *play) {
+		p.aggregated(true)
+		m := p.g.Members[p.leader().ID%len(p.g.Members)]
+		p.g.Net.Shim.Cut(p.g.Aggregator.Host, m.Host, true)
+		had := p.g.Status(m)
+		p.must(until("a follower that the leader serves", func() bool { // else it would lag for as long as that lasts
+			s := p.g.Status(m)
+			return had != nil && s != nil && s.Applied > had.Applied+20
+		}))
+		p.g.Net.Shim.Heal()
+	}},
+	{"aggregator stopped", func(p *play) {
+		p.aggregated(true)
+		p.g.Aggregator.Signal(syscall.SIGSTOP)
+		p.aggregated(false)
+		p.g.Aggregator.Signal(syscall.SIGCONT)
+	}},
+	{"aggregator and leader killed", func(p *play) {
+		l := p.leader()
+		p.g.Aggregator.Kill()
+		l.Kill()
+		p.must(p.g.Start(p.g.Aggregator))
+		p.must(p.g.Start(l))
+	}},
 }
 
 // without faults every member answers its share, a read is

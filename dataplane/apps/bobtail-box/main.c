@@ -1,104 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 // bobtail-box: the flow-control box of a HovercRaft group (run/box.h).
-#include "box_app.h"
+#include "beside/beside.h"
 
-#include "shell/log.h"
+#include "run/box.h"
 #include "shell/start.h"
-#include "shell/stop.h"
 
-#include <sodium.h>
-
-#define BUFFERS 65536u // address space only; see shell/pool.h
-#define LOOK_NS UINT64_C(1000000000)
-
-static void wake(void *arg)
+static bool place(const struct bt_group_document *d, const char *name, struct bt_addr local[BESIDE_PORTS],
+                  struct bt_ctl_error *e)
 {
-    struct box_app *app = arg;
-    bt_io_wake(atomic_load(&app->io));
+    const struct bt_group_document_box *own = bt_group_document_box_find(d, name);
+    if (!bt_group_document_is_apart(d)) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "group.protocol",
+                             "must not be Raft: a Raft group's clients send to its leader, not to a box");
+    }
+    if (own == NULL) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes", "must name this process, \"%s\"", name);
+    }
+    local[BT_BOX_CLIENTS] = own->client;
+    local[BT_BOX_FEEDBACK] = own->feedback;
+    return true;
 }
 
-static bool prepare(struct box_app *app)
+static void *open_box(const struct beside_made_of *m, uint64_t now)
 {
-    bt_txq_init(&app->txq);
-    if (sodium_init() < 0 || !bt_pool_mapped_open(&app->pool, BUFFERS)) {
-        bt_log_error("out of memory, or libsodium does not start");
-        return false;
-    }
-    app->started_ns = bt_monotonic_ns();
-    app->idle = bt_idle_port(&app->pool.pool);
-    if (app->idle == NULL) {
-        return false;
-    }
-    atomic_store(&app->io, app->idle);
-    bt_stop_install(app->idle);
-    app->ctl = bt_control_start(&(struct bt_control_start){.answers = &box_ctl_app,
-                                                           .arg = app,
-                                                           .incarnation = app->incarnation,
-                                                           .socket = app->opt.ctl,
-                                                           .key_dir = app->opt.key_dir,
-                                                           .config = app->opt.config,
-                                                           .config_cache = app->opt.config_cache,
-                                                           .wake = wake,
-                                                           .wake_arg = app},
-                                &app->mailbox);
-    return app->ctl != NULL;
+    return bt_box_front_open(&(struct bt_box_front_config){.document = m->document,
+                                                           .clients = m->local[BT_BOX_CLIENTS],
+                                                           .feedback = m->local[BT_BOX_FEEDBACK],
+                                                           .keys = *m->keys,
+                                                           .mtu = m->mtu,
+                                                           .pool = m->pool,
+                                                           .txq = m->txq,
+                                                           .seed = bt_new_seed()},
+                             now);
 }
 
-// FEEDBACK goes first: it makes room.
-static void take_packets(struct box_app *app, struct bt_io *io)
+static bool reconfigure(void *it, uint64_t now, const struct bt_group_document *d, const struct bt_keyring *keys)
 {
-    static const uint32_t locals[] = {BT_BOX_FEEDBACK, BT_BOX_CLIENTS};
-    struct bt_pkt *pkts[BT_IO_BATCH];
-    for (unsigned l = 0; app->box != NULL && l < 2; l++) {
-        unsigned n = bt_io_rx(io, locals[l], pkts, BT_IO_BATCH);
-        for (unsigned i = 0; i < n; i++) {
-            bt_box_front_receive(app->box, bt_io_now(io), pkts[i]);
-        }
-    }
+    return bt_box_front_reconfigure(it, now, d, keys);
 }
 
-static void loop(struct box_app *app)
+static void close_box(void *it)
 {
-    while (bt_stop_count() == 0) {
-        struct bt_io *io = atomic_load(&app->io);
-        bt_io_tx(io, &app->txq);
-        bt_io_wait(io, bt_io_now(io) + LOOK_NS);
-        take_packets(app, io);
-        bt_mailbox_poll(&app->mailbox);
-    }
-    bt_io_tx(atomic_load(&app->io), &app->txq);
+    bt_box_front_close(it);
 }
 
-static void end(struct box_app *app)
+static void receive(void *it, uint64_t now, struct bt_pkt *pkt)
 {
-    bt_mailbox_close(&app->mailbox);
-    bt_ctl_stop(app->ctl);
-    bt_box_front_close(app->box);
-    bt_stop_install(NULL); // a late signal must not wake what is closed
-    struct bt_io *io = atomic_load(&app->io);
-    if (io != app->idle) {
-        io->ops->close(io);
-    }
-    app->idle->ops->close(app->idle);
-    bt_pool_mapped_close(&app->pool);
+    bt_box_front_receive(it, now, pkt);
+}
+
+static void counters(void *it, uint64_t now, struct bt_ctl_samples *out)
+{
+    bt_ctl_add_counters(out, bt_box_counter_desc, bt_box_front_counters(it, now), BT_BOX_COUNTERS);
+    bt_ctl_add_gauge(out, "box_requests_inside", bt_box_front_inside(it, now));
+    bt_ctl_add_gauge(out, "box_limit", bt_box_front_limit(it));
+}
+
+static uint64_t backlog(void *it, uint64_t now)
+{
+    return bt_box_front_inside(it, now);
 }
 
 int main(int argc, char **argv)
 {
-    static struct box_app app;
-    enum bt_cli_result result = box_options_read(argc, argv, &app.opt, &app.override);
-    if (result != BT_CLI_RUN) {
-        return result == BT_CLI_EXIT_OK ? 0 : 2;
-    }
-    bt_log_init("bobtail-box", (enum bt_log_format)app.opt.log);
-    app.incarnation = bt_new_incarnation();
-    if (!prepare(&app)) {
-        return 1;
-    }
-    bt_log_info("version %s, box %s, %s", BOBTAIL_VERSION, app.opt.name,
-                app.box != NULL ? "has its document" : "waits for a document");
-    loop(&app);
-    end(&app);
-    bt_log_info("stopped");
-    return 0;
+    static const struct beside_kind kind = {
+        .program = "bobtail-box",
+        .summary = "The flow-control box of a HovercRaft group: what its clients send requests to.",
+        .epilogue = "Addresses, members and the limit come from the group's document of kind ReplicationGroup, which "
+                    "must name this\n"
+                    "box and have protocol HovercRaft or HovercRaftPlusPlus: --config, or a sidecar over the control "
+                    "socket. A box\n"
+                    "keeps nothing: after a start it is silent for a moment, and then lets few requests in at first.\n"
+                    "Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot start or failed, 2 bad command line.",
+        .word = "box",
+        .field = "boxes",
+        .buffers = "box_buffers_in_use",
+        .ports = 2, // FEEDBACK is read first: it makes room
+        .place = place,
+        .open = open_box,
+        .reconfigure = reconfigure,
+        .close = close_box,
+        .receive = receive,
+        .counters = counters,
+        .backlog = backlog,
+    };
+    return beside_main(argc, argv, &kind);
 }

@@ -41,6 +41,7 @@ static void add_gauges(struct replica_app *app, struct bt_ctl_samples *out)
     bt_member_status(app->member, now_of(app), &s);
     bt_ctl_add_gauge(out, "replica_ready", s.ready);
     bt_ctl_add_gauge(out, "replica_leader", s.core.role == BT_REPLICA_LEADER);
+    bt_ctl_add_gauge(out, "replica_aggregated", s.core.aggregated);
     bt_ctl_add_gauge(out, "replica_term", s.core.term);
     bt_ctl_add_gauge(out, "replica_commit_index", s.core.commit);
     bt_ctl_add_gauge(out, "replica_applied_index", s.core.applied);
@@ -130,6 +131,7 @@ static void put_indices(struct bt_json_out *o, const struct bt_member_status *s)
     bt_json_out_string(o, "name", s->leader_name);
     put_address(o, "clientAddress", &s->leader_client);
     bt_json_out_close(o, '}');
+    bt_json_out_bool(o, "aggregated", s->core.aggregated);
     bt_json_out_u64(o, "commit", s->core.commit);
     bt_json_out_u64(o, "applied", s->core.applied);
     bt_json_out_u64(o, "first", s->core.first);

@@ -33,7 +33,7 @@ static bool open_sockets(struct replica_app *app, const struct bt_group_document
                          const struct bt_group_document_member *own, struct bt_ctl_error *e)
 {
     char why[256];
-    bool grouped = d->protocol == BT_GROUP_HOVERCRAFT && d->multicast.port != 0;
+    bool grouped = bt_group_document_is_apart(d) && d->multicast.port != 0;
     struct bt_addr local[3] = {
         [BT_MEMBER_CLIENTS] = own->client, [BT_MEMBER_MEMBERS] = own->address, [BT_MEMBER_GROUP] = d->multicast};
     if (app->override.port != 0) {

@@ -21,7 +21,7 @@ static bool take_from(struct replica_app *app, struct bt_io *io, uint32_t local)
 // requests goes before them: the leader's order of one that waits in a socket would be answered by a question for it.
 static bool take_packets(struct replica_app *app, struct bt_io *io)
 {
-    bool apart = app->document.protocol == BT_GROUP_HOVERCRAFT;
+    bool apart = bt_group_document_is_apart(&app->document);
     bool more = app->grouped && take_from(app, io, BT_MEMBER_GROUP);
     more |= apart && take_from(app, io, BT_MEMBER_CLIENTS);
     more |= take_from(app, io, BT_MEMBER_MEMBERS);

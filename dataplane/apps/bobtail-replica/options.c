@@ -27,7 +27,7 @@ static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS]
         {"config-cache", BT_CLI_TEXT, &o->config_cache, 0, 0, "FILE", "keep the last good document here"},
         {"key-dir", BT_CLI_TEXT, &o->key_dir, 0, 0, "DIR", "folder of key files, each named by its key id"},
         {"ctl", BT_CLI_TEXT, &o->ctl, 0, 0, "PATH", "control socket; empty for none"},
-        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "document|raft|hovercraft",
+        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "document|raft|hovercraft|hovercraftpp",
          "the same on all members of the group; the document's, or this one instead"},
         {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest hand-over after SIGTERM"},
         {"backup-to", BT_CLI_TEXT, &o->backup_to, 0, 0, "DIR",

@@ -14,6 +14,7 @@
 #define DOC(m) BT_SHAPE_AT(struct bt_group_document, m)
 #define MEM(m) BT_SHAPE_AT(struct bt_group_document_member, m)
 #define BOX(m) BT_SHAPE_AT(struct bt_group_document_box, m)
+#define AGG(m) BT_SHAPE_AT(struct bt_group_document, aggregator.m)
 #define SRC(m) BT_SHAPE_AT(struct bt_config_source, m)
 
 #define TEXT(name, place, least)      {name, BT_SHAPE_TEXT, true, place, .min = least}
@@ -25,7 +26,7 @@
 enum { CLUSTER_DIGITS = 32 };
 
 const char *const bt_group_storage_words[] = {"Always", "Volatile", NULL};
-const char *const bt_group_protocol_words[] = {"Raft", "HovercRaft", NULL};
+const char *const bt_group_protocol_words[] = {"Raft", "HovercRaft", "HovercRaftPlusPlus", NULL};
 const char *const bt_group_replier_words[] = {"JBSQ", "Random", NULL};
 
 static const char *parse_version(const char *text, void *to)
@@ -143,6 +144,13 @@ static void check_boxes(struct bt_shape_reader *r, void *base)
     }
 }
 
+static void check_aggregator(struct bt_shape_reader *r, void *base)
+{
+    struct bt_group_document *d = base;
+    (void)r;
+    bt_addr_set_port(&d->aggregator.address, (uint16_t)d->aggregator.port);
+}
+
 static void check_multicast(struct bt_shape_reader *r, void *base)
 {
     struct bt_group_document *d = base;
@@ -196,6 +204,12 @@ static const struct bt_shape_field box_fields[] = {
     WHOLE("feedbackPort", BOX(feedback_port), 1, 65535),
 };
 
+static const struct bt_shape_field aggregator_fields[] = {
+    TEXT("name", AGG(name), 1),
+    PARSED("address", AGG(address), parse_address),
+    WHOLE("port", AGG(port), 1, 65535),
+};
+
 static const struct bt_shape_field multicast_fields[] = {
     PARSED("address", DOC(multicast), parse_multicast),
     WHOLE("port", DOC(multicast_port), 1, 65535),
@@ -205,6 +219,7 @@ static const struct bt_shape source_shape = SHAPE(source_fields, bt_config_sourc
 static const struct bt_shape group_shape = SHAPE(group_fields, bt_group_document);
 static const struct bt_shape member_shape = SHAPE(member_fields, bt_group_document_member);
 static const struct bt_shape box_shape = SHAPE(box_fields, bt_group_document_box);
+static const struct bt_shape aggregator_shape = SHAPE(aggregator_fields, bt_group_document);
 static const struct bt_shape multicast_shape = SHAPE(multicast_fields, bt_group_document);
 static const struct bt_shape_field box = {"", BT_SHAPE_OBJECT, .shape = &box_shape};
 static const struct bt_shape_field source = {"", BT_SHAPE_OBJECT, .shape = &source_shape};
@@ -224,6 +239,7 @@ static const struct bt_shape_field document_fields[] = {
      .item = &member, .check = check_members},
     {"boxes", BT_SHAPE_ARRAY, false, DOC(box), DOC(n_boxes), .max = BT_GROUP_DOCUMENT_BOXES, .item = &box,
      .check = check_boxes},
+    {"aggregator", BT_SHAPE_OBJECT, false, .shape = &aggregator_shape, .check = check_aggregator},
     {"multicast", BT_SHAPE_OBJECT, false, .shape = &multicast_shape, .check = check_multicast},
     {"wantedVoters", BT_SHAPE_ARRAY, false, DOC(wanted), DOC(n_wanted), DOC(wanted_given), .min = 1,
      .max = BT_GROUP_DOCUMENT_FOUNDERS, .item = &id},
@@ -289,9 +305,14 @@ const struct bt_group_document_box *bt_group_document_box_find(const struct bt_g
 
 bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct bt_ctl_error *e)
 {
-    if (d->protocol == BT_GROUP_HOVERCRAFT && d->n_boxes == 0) {
+    if (bt_group_document_is_apart(d) && d->n_boxes == 0) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes",
-                             "must name a flow-control box: protocol HovercRaft takes requests from there");
+                             "must name a flow-control box: protocol %s takes requests from there",
+                             bt_group_protocol_words[d->protocol]);
+    }
+    if (d->protocol == BT_GROUP_HOVERCRAFT_PLUS_PLUS && d->aggregator.address.port == 0) {
+        return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "aggregator",
+                             "must name the aggregator: protocol HovercRaftPlusPlus sends entries by way of it");
     }
     return d->multicast.port == 0 || d->n_boxes == 0 ||
            bt_addr_is_v4(&d->multicast) == bt_addr_is_v4(&d->box[0].client) ||

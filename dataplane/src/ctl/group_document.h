@@ -21,8 +21,9 @@
 enum bt_group_storage { BT_GROUP_ALWAYS, BT_GROUP_VOLATILE };
 extern const char *const bt_group_storage_words[];
 
-// How requests come to be replicated: copied by the leader, or sent to all members by a flow-control box.
-enum bt_group_protocol { BT_GROUP_RAFT, BT_GROUP_HOVERCRAFT };
+// How requests come to be replicated: copied by the leader, or sent to all members by a flow-control box; and with an
+// aggregator between the leader and its followers.
+enum bt_group_protocol { BT_GROUP_RAFT, BT_GROUP_HOVERCRAFT, BT_GROUP_HOVERCRAFT_PLUS_PLUS };
 extern const char *const bt_group_protocol_words[];
 
 // Who answers a request of a HovercRaft group; the values are those of enum bt_replica_repliers.
@@ -34,6 +35,13 @@ struct bt_group_document_box {
     char name[BT_GROUP_DOCUMENT_NAME];
     int64_t client_port, feedback_port; // 1..65535
     struct bt_addr client, feedback;    // the same IP
+};
+
+// The aggregator: between the leader and its followers.
+struct bt_group_document_aggregator {
+    char name[BT_GROUP_DOCUMENT_NAME];
+    int64_t port;           // 1..65535
+    struct bt_addr address; // port 0: there is none
 };
 
 struct bt_group_document_member {
@@ -61,6 +69,7 @@ struct bt_group_document {
     int64_t replier_bound; // B; 0: not given
     struct bt_group_document_box box[BT_GROUP_DOCUMENT_BOXES];
     size_t n_boxes;
+    struct bt_group_document_aggregator aggregator;
     int64_t multicast_port;
     struct bt_addr multicast; // where boxes send requests to; port 0: to each member, one by one
     char founder[BT_GROUP_DOCUMENT_FOUNDERS]
@@ -91,6 +100,12 @@ bool bt_group_document_founds(const struct bt_group_document *d, const char *nam
 
 // The entry of the box with this name; NULL: there is none.
 const struct bt_group_document_box *bt_group_document_box_find(const struct bt_group_document *d, const char *name);
+
+// Requests reach the members by themselves, through boxes.
+static inline bool bt_group_document_is_apart(const struct bt_group_document *d)
+{
+    return d->protocol != BT_GROUP_RAFT;
+}
 
 // What its protocol needs is there. Asked again by who changes the protocol.
 bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct bt_ctl_error *e);

@@ -137,12 +137,13 @@ static void probe(struct bt_replica *r)
     replica_send(r, BT_GROUP_AGGREGATOR);
 }
 
-// After what the member is known to hold: it is not refused while entries are on their longer way.
+// After what the member is known to hold, or what was committed at the sign before: it is not refused while entries are
+// on their longer way, and one that the aggregator does not reach says so.
 static void send_sign(struct bt_replica *r, int i)
 {
     struct bt_group_append *a = &replica_message(r, BT_GROUP_APPEND)->append;
-    uint64_t match = r->peer[i].match;
-    a->prev_index = match > r->log.base ? match : r->log.base;
+    uint64_t after = r->peer[i].match > r->share.seen ? r->peer[i].match : r->share.seen;
+    a->prev_index = after > r->log.base ? after : r->log.base;
     a->prev_term = replica_log_term(&r->log, a->prev_index);
     a->commit = r->commit;
     a->epoch = 0;
@@ -166,6 +167,7 @@ void replica_share_beat(struct bt_replica *r)
             send_sign(r, i);
         }
     }
+    r->share.seen = r->commit;
     send_shared(r, false);
 }
 
@@ -202,6 +204,7 @@ static void answered(struct bt_replica *r, const struct bt_group_probe *p)
     s->epoch = p->epoch;
     s->floor = p->floor;
     s->next = r->commit + 1;
+    s->seen = 0;
     s->under_way_n = 0;
     s->ok_ns = r->now;
     replica_count(r, BT_REPLICA_AGGREGATED_TOTAL);

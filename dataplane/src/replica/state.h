@@ -32,6 +32,7 @@ struct replica_share {
     bool on;                                     // it sends by way of the aggregator
     uint64_t epoch, floor;                       // of its probe: which membership, and from where on
     uint64_t next;                               // to be sent that way
+    uint64_t seen;                               // what was committed at the last sign of life
     uint64_t under_way[BT_REPLICA_PIPELINE_MAX]; // last index of each message whose commit was not told, oldest first
     uint8_t under_way_n;
     uint64_t ok_ns; // when the aggregator last told all there was to tell

@@ -241,6 +241,11 @@ bool bt_box_front_reconfigure(struct bt_box_front *b, uint64_t now, const struct
     return true;
 }
 
+uint32_t bt_box_front_limit(const struct bt_box_front *b)
+{
+    return (uint32_t)b->document.in_flight;
+}
+
 uint32_t bt_box_front_inside(struct bt_box_front *b, uint64_t now)
 {
     return bt_box_counts(b->box, now).inside;

@@ -63,6 +63,7 @@ void bt_box_front_receive(struct bt_box_front *b, uint64_t now, struct bt_pkt *p
 bool bt_box_front_reconfigure(struct bt_box_front *b, uint64_t now, const struct bt_group_document *d,
                               const struct bt_keyring *keys);
 
+uint32_t bt_box_front_limit(const struct bt_box_front *b);
 uint32_t bt_box_front_inside(struct bt_box_front *b, uint64_t now);
 const uint64_t *bt_box_front_counters(struct bt_box_front *b, uint64_t now);
 

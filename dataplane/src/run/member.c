@@ -46,7 +46,7 @@ void member_refused(struct bt_member *m)
 static void apart_config(const struct bt_member *m, struct bt_replica_apart *a)
 {
     const struct bt_group_document *d = &m->document;
-    if (d->protocol != BT_GROUP_HOVERCRAFT) {
+    if (!bt_group_document_is_apart(d)) {
         return;
     }
     uint64_t inside = 2 * (uint64_t)d->in_flight * d->n_boxes;
@@ -56,7 +56,8 @@ static void apart_config(const struct bt_member *m, struct bt_replica_apart *a)
                                    .repliers = (enum bt_replica_repliers)d->repliers,
                                    .keep_ns = 1000 * MS,
                                    .quarantine_ns = bt_rpc_timers_for(d->device).quarantine_ns,
-                                   .recover_ns = MS};
+                                   .recover_ns = MS,
+                                   .aggregator = d->protocol == BT_GROUP_HOVERCRAFT_PLUS_PLUS};
 }
 
 void member_core_config(const struct bt_member *m, struct bt_replica_config *c)

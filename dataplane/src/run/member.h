@@ -127,8 +127,9 @@ void bt_member_status(const struct bt_member *m, uint64_t now, struct bt_member_
 enum bt_member_counter {
     BT_MEMBER_COUNTER_LIST(BT_MEMBER_COUNTER_VALUE) BT_MEMBER_ACCEPTED, // packets handed to the core
     BT_MEMBER_SENT,
-    BT_MEMBER_NO_ADDRESS, // messages for a member nobody knows the address of
-    BT_MEMBER_NO_BUFFER,  // messages without a buffer
+    BT_MEMBER_NO_ADDRESS,   // messages for a member nobody knows the address of
+    BT_MEMBER_NO_BUFFER,    // messages without a buffer
+    BT_MEMBER_UNREGISTERED, // answers to the aggregator that were withheld: the log does not name this disk
     BT_MEMBER_NOTES_SENT,
     BT_MEMBER_APPLIED_WRITES,
     BT_MEMBER_APPLIED_READS, // executed here

@@ -33,7 +33,7 @@ static uint64_t arrived(struct bt_member *m, const struct bt_addr *client, uint1
 
 bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 {
-    return m->document.protocol == BT_GROUP_HOVERCRAFT && bt_boxed_is(pkt, h);
+    return bt_group_document_is_apart(&m->document) && bt_boxed_is(pkt, h);
 }
 
 void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
@@ -141,7 +141,7 @@ static void mute(struct bt_member *m, uint64_t to)
 // Its process did: what it has in its log, and what waits in its sockets, is as old.
 void member_stood_still(struct bt_member *m, uint64_t now)
 {
-    if (m->document.protocol == BT_GROUP_HOVERCRAFT && m->core != NULL && long_ago(m, m->now, now)) {
+    if (bt_group_document_is_apart(&m->document) && m->core != NULL && long_ago(m, m->now, now)) {
         m->mute_until_ns = now + MEMBER_CATCH_UP_NS;
         mute(m, bt_replica_status(m->core).last);
     }
@@ -150,8 +150,11 @@ void member_stood_still(struct bt_member *m, uint64_t now)
 // After a long silence: what is committed by now was ordered meanwhile.
 void member_heard_leader(struct bt_member *m, const uint8_t *message, size_t n)
 {
-    enum { COMMIT_AT = BT_GROUP_HEADER + 20 };
-    if (m->document.protocol != BT_GROUP_HOVERCRAFT || message[1] != BT_GROUP_APPEND || n < COMMIT_AT + 8) {
+    static const uint8_t commit_at[] = {[BT_GROUP_APPEND] = BT_GROUP_HEADER + 20,
+                                        [BT_GROUP_SHARED] = BT_GROUP_HEADER + 20,
+                                        [BT_GROUP_COMMITTED] = BT_GROUP_HEADER + 12};
+    size_t at = message[1] < sizeof commit_at ? commit_at[message[1]] : 0;
+    if (!bt_group_document_is_apart(&m->document) || at == 0 || n < at + 8) {
         return;
     }
     if (long_ago(m, m->append_ns, m->now)) {
@@ -159,7 +162,7 @@ void member_heard_leader(struct bt_member *m, const uint8_t *message, size_t n)
     }
     m->append_ns = m->now;
     if (m->now < m->mute_until_ns) {
-        mute(m, bt_get64(message + COMMIT_AT));
+        mute(m, bt_get64(message + at));
     }
 }
 
@@ -199,7 +202,7 @@ void member_apply_request(struct bt_member *m, const struct bt_entry *e)
 
 bool member_wants_key(const struct bt_member *m)
 {
-    return m->document.protocol == BT_GROUP_HOVERCRAFT && !m->roster.keyed;
+    return bt_group_document_is_apart(&m->document) && !m->roster.keyed;
 }
 
 // Clients must not know it, and keys of tags come and go: it is drawn once, and the log carries it.
@@ -212,7 +215,7 @@ void member_draw_key(struct bt_command *c)
 
 void member_apart_turn(struct bt_member *m)
 {
-    if (m->document.protocol != BT_GROUP_HOVERCRAFT) {
+    if (!bt_group_document_is_apart(&m->document)) {
         return;
     }
     if (m->roster.keyed && !m->key_given) {

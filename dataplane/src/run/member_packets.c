@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "run/member_internal.h"
 
-enum { FROM_AT = 2 };
+enum { TYPE_AT = 1, FROM_AT = 2 };
 static const uint64_t NOTE_PAUSE_NS = 20000000, HELLO_PAUSE_NS = 300000000;
 
 /* --- who is where --- */
@@ -104,10 +104,36 @@ static void send_to(struct bt_member *m, const struct bt_addr *dst, const uint8_
     member_count(m, BT_MEMBER_SENT);
 }
 
+// who answers to the aggregator is counted there by its number alone, so it must be the number's own disk.
+static bool has_the_disk_of_its_number(const struct bt_member *m)
+{
+    const struct bt_roster_row *row = bt_roster_find(&m->roster, m->id);
+    return row != NULL && row->registered && row->disk == m->disk;
+}
+
+static void send_to_aggregator(struct bt_member *m, const uint8_t *message, size_t n)
+{
+    const struct bt_addr *to = &m->document.aggregator.address;
+    if (message[TYPE_AT] == BT_GROUP_PROBE && !m->roster.formed) {
+        return; // before every first voter is known by its disk nobody counts for the leader
+    }
+    if (to->port == 0) {
+        member_count(m, BT_MEMBER_NO_ADDRESS);
+    } else if (message[TYPE_AT] == BT_GROUP_SHARED_REPLY && !has_the_disk_of_its_number(m)) {
+        member_count(m, BT_MEMBER_UNREGISTERED);
+    } else {
+        send_to(m, to, message, n);
+    }
+}
+
 void member_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 {
     struct bt_member *m = ctx;
     struct bt_addr member, client;
+    if (to == BT_GROUP_AGGREGATOR) {
+        send_to_aggregator(m, message, n);
+        return;
+    }
     if (!member_address(m, to, &member, &client)) {
         member_count(m, BT_MEMBER_NO_ADDRESS);
         return;
@@ -119,7 +145,7 @@ void member_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
 static void send_note(struct bt_member *m, const struct bt_pkt *to, uint16_t id, uint64_t disk, uint8_t why)
 {
     uint8_t p[BT_GROUP_NOTE];
-    if (m->now < m->note_at) {
+    if (to == NULL || m->now < m->note_at) {
         return;
     }
     m->note_at = m->now + NOTE_PAUSE_NS;
@@ -166,6 +192,7 @@ static bool of_our_group(const struct bt_member *m, const uint8_t *message)
 }
 
 // The disk that an id speaks with is always the same one: the registered one, or, before any is, the first one heard.
+// pkt: where it is told otherwise; NULL: nowhere.
 static bool is_its_disk(struct bt_member *m, const struct bt_pkt *pkt, uint16_t from, uint64_t disk)
 {
     const struct bt_roster_row *row = bt_roster_find(&m->roster, from);
@@ -195,6 +222,28 @@ static void remember(struct bt_member *m, const struct bt_pkt *pkt, uint16_t fro
         h->disk = disk;
         h->spoke = true;
     }
+}
+
+// Whether the message is read. A leader's message by way of the aggregator has its disk, and another's address; what
+// the aggregator says by itself has no disk.
+static bool may_speak(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_group_packet *p)
+{
+    uint16_t from = bt_get16(p->message + FROM_AT);
+    if (!of_our_group(m, p->message) || from == 0 || from == m->id) {
+        return true; // the core counts it
+    }
+    if (from == BT_GROUP_AGGREGATOR) {
+        m->counter[BT_MEMBER_BAD_WRONG_DISK] += p->disk != 0;
+        return p->disk == 0;
+    }
+    bool direct = p->message[TYPE_AT] != BT_GROUP_SHARED;
+    if (!is_its_disk(m, direct ? pkt : NULL, from, p->disk)) {
+        return false;
+    }
+    if (direct) {
+        remember(m, pkt, from, p->disk);
+    }
+    return true;
 }
 
 static void on_refusal(struct bt_member *m, const struct bt_group_note *note)
@@ -239,12 +288,8 @@ void member_receive(struct bt_member *m, struct bt_pkt *pkt)
         on_note(m, pkt, &p);
         return;
     }
-    uint16_t from = bt_get16(p.message + FROM_AT);
-    if (of_our_group(m, p.message) && from != 0 && from != m->id) { // else the core counts it
-        if (!is_its_disk(m, pkt, from, p.disk)) {
-            return;
-        }
-        remember(m, pkt, from, p.disk);
+    if (!may_speak(m, pkt, &p)) {
+        return;
     }
     member_heard_leader(m, p.message, p.n);
     member_count(m, BT_MEMBER_ACCEPTED);

@@ -76,7 +76,7 @@ static void refuse(struct bt_member *m, uint64_t handle, enum bt_drop_reason rea
     if (leader != 0 && leader != m->id && member_address(m, leader, &member, &says.client)) {
         says.leader = leader;
     }
-    if (reason == BT_DROP_NOT_LEADER && m->document.protocol == BT_GROUP_HOVERCRAFT && m->document.n_boxes != 0) {
+    if (reason == BT_DROP_NOT_LEADER && bt_group_document_is_apart(&m->document) && m->document.n_boxes != 0) {
         // Whoever leads: requests go through a box, which takes the leader's place in what a client is told.
         says.leader = m->id;
         says.client = m->document.box[m->box_turn++ % m->document.n_boxes].client;
@@ -177,7 +177,7 @@ static void ordered(struct bt_member *m, const struct bt_server_request *rq)
 {
     uint64_t index;
     bool leads = bt_replica_status(m->core).role == BT_REPLICA_LEADER;
-    if (m->document.protocol == BT_GROUP_HOVERCRAFT) {
+    if (bt_group_document_is_apart(&m->document)) {
         refuse(m, rq->handle, BT_DROP_NOT_LEADER); // it came past the box, to this member alone
         return;
     }

@@ -18,6 +18,7 @@ const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {
     [BT_MEMBER_SENT] = {"replica_packets_sent_total", NULL, NULL},
     [BT_MEMBER_NO_ADDRESS] = {"replica_packets_unsent_total", "reason", "no_address"},
     [BT_MEMBER_NO_BUFFER] = {"replica_packets_unsent_total", "reason", "no_buffer"},
+    [BT_MEMBER_UNREGISTERED] = {"replica_packets_unsent_total", "reason", "unregistered"},
     [BT_MEMBER_NOTES_SENT] = {"replica_refusals_sent_total", NULL, NULL},
     [BT_MEMBER_APPLIED_WRITES] = {"replica_executed_total", "kind", "write"},
     [BT_MEMBER_APPLIED_READS] = {"replica_executed_total", "kind", "read"},

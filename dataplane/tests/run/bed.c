@@ -248,11 +248,28 @@ void bed_box_stop(struct bed *b)
     b->box = NULL;
 }
 
-void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
+void bed_aggregator_start(struct bed *b, bool as_switch)
 {
-    prepare(b, voters, voters);
+    b->aggregator =
+        bt_aggregator_front_open(&(struct bt_aggregator_front_config){.document = &b->document,
+                                                                      .address = b->document.aggregator.address,
+                                                                      .keys = b->keys,
+                                                                      .pool = &b->pool.pool,
+                                                                      .txq = &b->txq,
+                                                                      .as_switch = as_switch});
+    assert_non_null(b->aggregator);
+}
+
+void bed_aggregator_stop(struct bed *b)
+{
+    bt_aggregator_front_close(b->aggregator);
+    b->aggregator = NULL;
+}
+
+static void open_apart(struct bed *b, unsigned voters, enum bt_group_protocol protocol, bool multicast)
+{
     struct bt_group_document *d = &b->document;
-    d->protocol = BT_GROUP_HOVERCRAFT;
+    d->protocol = protocol;
     d->repliers = BT_GROUP_RANDOM;
     d->n_boxes = 1;
     d->box[0] = (struct bt_group_document_box){
@@ -267,6 +284,21 @@ void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
     }
 }
 
+void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
+{
+    prepare(b, voters, voters);
+    open_apart(b, voters, BT_GROUP_HOVERCRAFT, multicast);
+}
+
+void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch)
+{
+    prepare(b, voters, voters);
+    b->document.aggregator = (struct bt_group_document_aggregator){
+        .name = "aggregator", .port = 8300, .address = bed_address(BED_AGGREGATOR, 8300)};
+    bed_aggregator_start(b, as_switch);
+    open_apart(b, voters, BT_GROUP_HOVERCRAFT_PLUS_PLUS, true);
+}
+
 void bed_close(struct bed *b)
 {
     for (uint16_t id = 1; id <= BED_MEMBERS; id++) {
@@ -276,6 +308,7 @@ void bed_close(struct bed *b)
         bed_lose_disk(b, id);
     }
     bed_box_stop(b);
+    bed_aggregator_stop(b);
     rmdir(b->folder);
     free(b->pool_mem);
 }
@@ -326,6 +359,17 @@ static void to_box(struct bed *b, struct bt_pkt *pkt)
     }
 }
 
+static void to_aggregator(struct bed *b, struct bt_pkt *pkt)
+{
+    pkt->local = BT_AGGREGATOR_PORT;
+    b->to_aggregator++;
+    if (b->aggregator != NULL) {
+        bt_aggregator_front_receive(b->aggregator, pkt);
+    } else {
+        bt_pool_put(&b->pool.pool, pkt);
+    }
+}
+
 static void deliver(struct bed *b, struct bt_pkt *pkt)
 {
     uint8_t from = pkt->src.ip[15], to = pkt->dst.ip[15];
@@ -337,8 +381,8 @@ static void deliver(struct bed *b, struct bt_pkt *pkt)
         bt_pool_put(&b->pool.pool, pkt);
         return;
     }
-    if (to == BED_BOX && !(from <= BED_MEMBERS && b->cut[from])) {
-        to_box(b, pkt);
+    if ((to == BED_BOX || to == BED_AGGREGATOR) && !(from <= BED_MEMBERS && b->cut[from])) {
+        (to == BED_BOX ? to_box : to_aggregator)(b, pkt);
         return;
     }
     if (to == BED_CLIENT) {

@@ -4,6 +4,7 @@
 #ifndef BT_TESTS_RUN_BED_H
 #define BT_TESTS_RUN_BED_H
 
+#include "run/aggregator.h"
 #include "run/box.h"
 #include "run/files.h"
 #include "run/member.h"
@@ -11,7 +12,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { BED_MEMBERS = 5, BED_REPLY = 256, BED_BOX = 50, BED_CLIENT = 100 }; // the last two: end of an address
+enum {
+    BED_MEMBERS = 5,
+    BED_REPLY = 256,
+    BED_BOX = 50,
+    BED_AGGREGATOR = 60,
+    BED_CLIENT = 100
+}; // from the box on: end of an address
 
 // A service that counts: a request adds what it holds, the answer is the sum; a read answers the sum.
 struct bed_service {
@@ -37,10 +44,12 @@ struct bed {
         atomic_bool stalled; // a sync waits
         atomic_int fails;    // and then returns this
     } disk[BED_MEMBERS + 1];
-    struct bt_box_front *box;   // NULL: there is none, or it is down
-    bool deaf[BED_MEMBERS + 1]; // nothing of the box reaches it
-    unsigned replies;           // packets that clients got in all
-    uint8_t reply[BED_REPLY];   // of the last client's request that was answered
+    struct bt_box_front *box;               // NULL: there is none, or it is down
+    struct bt_aggregator_front *aggregator; // NULL: there is none, or it is down
+    unsigned to_aggregator;                 // packets of members to it
+    bool deaf[BED_MEMBERS + 1];             // nothing of the box reaches it
+    unsigned replies;                       // packets that clients got in all
+    uint8_t reply[BED_REPLY];               // of the last client's request that was answered
     uint32_t reply_n;
     uint8_t reply_type; // enum bt_type; 0xff: none came
     uint16_t rid;
@@ -53,6 +62,10 @@ void bed_close(struct bed *b);
 // A HovercRaft group with one box, which has been there long enough to speak; the box sends to 239.0.0.1:8200, or to
 // one member after the other.
 void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast);
+// The same with an aggregator.
+void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch);
+void bed_aggregator_start(struct bed *b, bool as_switch);
+void bed_aggregator_stop(struct bed *b);
 void bed_box_start(struct bed *b);
 void bed_box_stop(struct bed *b);
 

@@ -526,6 +526,13 @@ const (
 	// ComponentMember labels the pods of a ReplicationGroup.
 	ComponentMember = "member"
 
+	// ComponentBox labels the pods that take the requests of a HovercRaft group.
+	ComponentBox = "box"
+
+	// ComponentAggregator labels the pod between the leader and the followers of a
+	// HovercRaft++ group.
+	ComponentAggregator = "aggregator"
+
 	// LoadBalancerClass in spec.loadBalancerClass asks for an address balanced by
 	// CRAB.
 	LoadBalancerClass = "bobtail.dev/crab"

@@ -4,8 +4,8 @@ package v1alpha1
 
 // Reasons of ReplicationGroup, besides those of RpcService.
 const (
-	// ReasonProtocolUnavailable: members of this version do not speak `spec.protocol`.
-	ReasonProtocolUnavailable = "ProtocolUnavailable"
+	// ReasonNoBox: no flow-control box takes requests; members are well, and idle.
+	ReasonNoBox = "NoBox"
 
 	// ReasonWaitingForMembers: a group begins when all members are there; who is not?
 	ReasonWaitingForMembers = "WaitingForMembers"

@@ -24,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Lag",type=integer,JSONPath=`.status.lagEntries`,description="Entries that the member furthest behind has yet to get"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Protocol",type=string,priority=1,JSONPath=`.spec.protocol`
+// +kubebuilder:printcolumn:name="Aggregator",type=string,priority=1,JSONPath=`.status.aggregator`
 // +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.status.address`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -61,6 +62,8 @@ type ReplicationGroupList struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.members % 2 == 1",message="`members` must be odd: an even count survives no more failures than the odd one below it"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: members of two protocols do not understand each other; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.repliers) || self.protocol != 'Raft'",message="`repliers` may not be specified with `protocol` Raft: its leader answers every request; leave it out, or choose HovercRaft"
+// +kubebuilder:validation:XValidation:rule="has(self.repliers) == has(oldSelf.repliers) && (!has(self.repliers) || self.repliers == oldSelf.repliers)",message="`repliers` cannot be changed: all members must choose alike; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="`restore` cannot be changed: a group begins once; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.restore) || self.storage.policy == 'Always'",message="`restore` may not be specified with `storage.policy` Volatile: its members keep no disk that could be filled"
@@ -74,8 +77,10 @@ type ReplicationGroupSpec struct {
 	// +kubebuilder:validation:Maximum=9
 	Members int32 `json:"members,omitempty"`
 
-	// protocol is how members agree. Members of this version speak Raft alone; the
-	// other two are not accepted yet.
+	// protocol is how members agree. With HovercRaft clients talk to a flow-control
+	// box, and every member answers its share. HovercRaftPlusPlus adds an aggregator
+	// between the leader and its followers. Both boxes and aggregator are pods of the
+	// operator's.
 	// +optional
 	// +kubebuilder:default=Raft
 	Protocol ReplicationProtocol `json:"protocol,omitempty"`
@@ -88,8 +93,13 @@ type ReplicationGroupSpec struct {
 	// +required
 	Storage ReplicationStorage `json:"storage,omitzero"`
 
-	// inFlightLimit is how many requests the leader holds that are not answered yet.
-	// It answers DROP to more, which always means that nothing was executed.
+	// repliers says who answers a request of a HovercRaft group.
+	// +optional
+	Repliers *GroupRepliers `json:"repliers,omitempty"`
+
+	// inFlightLimit is how many requests the leader, or the flow-control box, has let in
+	// that are not answered yet. It answers DROP to more, which always means that nothing
+	// was executed.
 	// +optional
 	// +kubebuilder:default=1000
 	// +kubebuilder:validation:Minimum=1
@@ -126,6 +136,45 @@ type GroupRestore struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$')",message="`path` must be a path below the top of the volume, of letters, digits, `-`, `_` and `.`: give one such as orders/2026-11-26"
 	Path string `json:"path,omitempty"`
 }
+
+// GroupRepliers says who answers a request.
+type GroupRepliers struct {
+	// policy JBSQ names the member that has least to execute; Random anyone below the
+	// bound.
+	// +optional
+	// +kubebuilder:default=JBSQ
+	Policy ReplierPolicy `json:"policy,omitempty"`
+
+	// bound is how many requests a member may have to execute that it is to answer. So
+	// many answers are lost with it at most.
+	// +optional
+	// +kubebuilder:default=128
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	Bound int32 `json:"bound,omitempty"`
+}
+
+// ReplierPolicy is how the member is chosen that answers.
+// +kubebuilder:validation:Enum=JBSQ;Random
+type ReplierPolicy string
+
+const (
+	// RepliersJBSQ: whoever has least to execute.
+	RepliersJBSQ ReplierPolicy = "JBSQ"
+	// RepliersRandom: anyone below the bound.
+	RepliersRandom ReplierPolicy = "Random"
+)
+
+// AggregatorUse says whether a leader sends by way of the aggregator.
+// +kubebuilder:validation:Enum=InUse;Bypassed
+type AggregatorUse string
+
+const (
+	// AggregatorInUse: entries go by way of it.
+	AggregatorInUse AggregatorUse = "InUse"
+	// AggregatorBypassed: the leader sends to each member itself, as without one.
+	AggregatorBypassed AggregatorUse = "Bypassed"
+)
 
 // ReplicationProtocol is how members agree.
 // +kubebuilder:validation:Enum=Raft;HovercRaft;HovercRaftPlusPlus
@@ -267,6 +316,18 @@ type ReplicationGroupStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ConfigHash string `json:"configHash,omitempty"`
+
+	// boxes are the pods that take clients' requests; of HovercRaft groups.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=253
+	Boxes []string `json:"boxes,omitempty"`
+
+	// aggregator says whether the leader sends by way of it; of HovercRaft++ groups. The
+	// group serves either way.
+	// +optional
+	Aggregator AggregatorUse `json:"aggregator,omitempty"`
 
 	// members are those that the configuration names, and those that are leaving.
 	// +optional

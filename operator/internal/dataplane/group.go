@@ -26,6 +26,8 @@ const KindGroup = "ReplicationGroup"
 const (
 	// MaxGroupBook is how many members a document names at most.
 	MaxGroupBook = 16
+	// MaxGroupBoxes is how many boxes a document names at most.
+	MaxGroupBoxes = 4
 	// MaxMemberNumber is the highest number of a member. None is given twice.
 	MaxMemberNumber = 65535
 )
@@ -41,7 +43,10 @@ type GroupConfig struct {
 	// process never founds one.
 	InitialMembers []string      `json:"initialMembers"`
 	Members        []GroupMember `json:"members"`
-	KeyIDs         []int         `json:"keyIds"`
+	// Boxes and Aggregator stand beside the members of a HovercRaft group.
+	Boxes      []GroupBox       `json:"boxes,omitempty"`
+	Aggregator *GroupAggregator `json:"aggregator,omitempty"`
+	KeyIDs     []int            `json:"keyIds"`
 }
 
 // Group is what all members share. All but snapshotEntries and inFlightLimit stay for
@@ -60,6 +65,27 @@ type Group struct {
 	SnapshotEntries       int    `json:"snapshotEntries"`
 	MaxSnapshotBytes      int    `json:"maxSnapshotBytes"`
 	InFlightLimit         int    `json:"inFlightLimit"`
+
+	// Protocol is Raft when empty. The others say who answers a request.
+	Protocol     string `json:"protocol,omitempty"`
+	Repliers     string `json:"repliers,omitempty"`
+	ReplierBound int    `json:"replierBound,omitempty"`
+}
+
+// GroupBox is a flow-control box: where clients send to, and members tell what they
+// answered.
+type GroupBox struct {
+	Name         string `json:"name"`
+	Address      string `json:"address"`
+	ClientPort   int    `json:"clientPort"`
+	FeedbackPort int    `json:"feedbackPort"`
+}
+
+// GroupAggregator is the aggregator of a HovercRaft++ group.
+type GroupAggregator struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Port    int    `json:"port"`
 }
 
 // GroupMember is where one is found.
@@ -72,16 +98,21 @@ type GroupMember struct {
 }
 
 // RenderGroup returns the canonical text of a document, and its hash: members by their
-// number, so that equal documents give equal bytes.
+// number, boxes by their name, so that equal documents give equal bytes.
 func RenderGroup(c *GroupConfig) (text []byte, hash string, err error) {
 	out := *c
 	out.Members = append([]GroupMember{}, c.Members...)
 	slices.SortFunc(out.Members, func(a, b GroupMember) int { return cmp.Compare(a.ID, b.ID) })
+	out.Boxes = append([]GroupBox(nil), c.Boxes...)
+	slices.SortFunc(out.Boxes, func(a, b GroupBox) int { return cmp.Compare(a.Name, b.Name) })
 	out.InitialMembers = append([]string{}, c.InitialMembers...)
 	slices.Sort(out.InitialMembers)
 	out.Sources, out.KeyIDs = append([]Source{}, c.Sources...), append([]int{}, c.KeyIDs...)
 	if len(out.Members) > MaxGroupBook {
 		return nil, "", &FieldError{Code: config.CodeInvalid, Field: "members", Message: fmt.Sprintf("must have at most %d entries; got %d", MaxGroupBook, len(out.Members))}
+	}
+	if len(out.Boxes) > MaxGroupBoxes {
+		return nil, "", &FieldError{Code: config.CodeInvalid, Field: "boxes", Message: fmt.Sprintf("must have at most %d entries; got %d", MaxGroupBoxes, len(out.Boxes))}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -155,6 +186,8 @@ type GroupState struct {
 	Role   string       `json:"role"`
 	Term   uint64       `json:"term"`
 	Leader MemberLeader `json:"leader"`
+	// Aggregated: it leads, and sends by way of the aggregator.
+	Aggregated bool `json:"aggregated"`
 
 	Commit  uint64 `json:"commit"`
 	Applied uint64 `json:"applied"`

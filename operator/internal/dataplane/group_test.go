@@ -21,6 +21,31 @@ func aGroup() *GroupConfig {
 	}
 }
 
+// What stands beside members is in the text where there is some, and only there; boxes in
+// the order of their names.
+func TestGroupDocumentBesideMembers(t *testing.T) {
+	c := aGroup()
+	text, _, err := RenderGroup(c)
+	if err != nil || strings.Contains(string(text), "boxes") || strings.Contains(string(text), "aggregator") || strings.Contains(string(text), "protocol") {
+		t.Errorf("%v: a Raft group's document: %s", err, text)
+	}
+	c.Group.Protocol, c.Group.Repliers, c.Group.ReplierBound = "HovercRaftPlusPlus", "Random", 9
+	c.Boxes = []GroupBox{{Name: "b", Address: "10.0.1.2", ClientPort: 8000, FeedbackPort: 9000}, {Name: "a", Address: "10.0.1.1", ClientPort: 8000, FeedbackPort: 9000}}
+	c.Aggregator = &GroupAggregator{Name: "g", Address: "10.0.2.1", Port: 8300}
+	text, _, err = RenderGroup(c)
+	if err != nil || c.Boxes[0].Name != "b" {
+		t.Fatal(err)
+	}
+	back, err := ParseGroup(text)
+	if err != nil || len(back.Boxes) != 2 || back.Boxes[0].Name != "a" || back.Aggregator.Port != 8300 || back.Group.ReplierBound != 9 {
+		t.Errorf("%v %+v", err, back)
+	}
+	c.Boxes = make([]GroupBox, MaxGroupBoxes+1)
+	if _, _, err := RenderGroup(c); err == nil || !strings.Contains(err.Error(), "boxes") {
+		t.Errorf("too many boxes: %v", err)
+	}
+}
+
 // Equal documents give equal bytes; the order of keys says which one signs.
 func TestGroupDocument(t *testing.T) {
 	c := aGroup()

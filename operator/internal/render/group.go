@@ -56,10 +56,17 @@ const volatileBytes = 512 << 20
 // GroupObjects returns everything made for in.Group but its configuration and its
 // Secrets, in the order in which it should be applied.
 func GroupObjects(in Input) []Object {
-	return []Object{
+	objects := []Object{
 		serviceAccount(in), role(in), roleBinding(in),
 		memberPolicy(in), memberService(in), memberBudget(in), memberSet(in),
 	}
+	if HasBox(in.Group) {
+		objects = append(objects, boxPolicy(in), boxService(in), boxDeployment(in))
+	}
+	if HasAggregator(in.Group) {
+		objects = append(objects, aggregatorPolicy(in), aggregatorDeployment(in))
+	}
+	return objects
 }
 
 // MemberSetName is the name of the StatefulSet, of its budget and of its policy.
@@ -101,7 +108,7 @@ func groupNumber(cluster string) uint32 {
 
 // GroupConfig is the document of a group, but for its members and keys.
 func GroupConfig(g *v1alpha1.ReplicationGroup, cluster string) *dataplane.GroupConfig {
-	return &dataplane.GroupConfig{
+	c := &dataplane.GroupConfig{
 		APIVersion: dataplane.ConfigAPIVersion, Kind: dataplane.KindGroup,
 		Sources: []dataplane.Source{{
 			Kind: "ReplicationGroup", Namespace: g.Namespace, Name: g.Name, UID: string(g.UID), Generation: g.Generation,
@@ -114,6 +121,13 @@ func GroupConfig(g *v1alpha1.ReplicationGroup, cluster string) *dataplane.GroupC
 			InFlightLimit: int(g.Spec.InFlightLimit),
 		},
 	}
+	if HasBox(g) {
+		c.Group.Protocol = string(g.Spec.Protocol)
+	}
+	if r := g.Spec.Repliers; r != nil {
+		c.Group.Repliers, c.Group.ReplierBound = string(r.Policy), int(r.Bound)
+	}
+	return c
 }
 
 // BookEntry is a member in the document.
@@ -121,12 +135,21 @@ func BookEntry(name string, number int, address string) dataplane.GroupMember {
 	return dataplane.GroupMember{Name: name, ID: number, Address: address, MemberPort: MemberPort, ClientPort: RequestPort}
 }
 
-// memberService is the name clients are given. A member is found while it is not ready:
-// that is when the others and clients ask it who leads.
+// membersService is the name under which members are found: that of the group, unless
+// clients find a box there.
+func membersService(g *v1alpha1.ReplicationGroup) string {
+	if HasBox(g) {
+		return g.Name + "-members"
+	}
+	return g.Name
+}
+
+// memberService is the name clients are given of a Raft group. A member is found while it
+// is not ready: that is when the others and clients ask it who leads.
 func memberService(in Input) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   serviceType(),
-		ObjectMeta: meta(in, in.Group.Name, v1alpha1.ComponentMember),
+		ObjectMeta: meta(in, membersService(in.Group), v1alpha1.ComponentMember),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, ClusterIP: corev1.ClusterIPNone, PublishNotReadyAddresses: true,
 			Selector: Selector(in.Group.Name, v1alpha1.ComponentMember),
@@ -138,13 +161,16 @@ func memberService(in Input) *corev1.Service {
 }
 
 // memberPolicy lets requests in from anywhere, and members' messages from members of
-// this group alone.
+// this group alone, and from its aggregator.
 func memberPolicy(in Input) *networkingv1.NetworkPolicy {
-	members := &metav1.LabelSelector{MatchLabels: Selector(in.Group.Name, v1alpha1.ComponentMember)}
+	from := podsOf(in, v1alpha1.ComponentMember)
+	if HasAggregator(in.Group) {
+		from = append(from, podsOf(in, v1alpha1.ComponentAggregator)...)
+	}
 	return policy(in, MemberSetName(in.Group), v1alpha1.ComponentMember,
 		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, RequestPort)}},
 		networkingv1.NetworkPolicyIngressRule{
-			From:  []networkingv1.NetworkPolicyPeer{{PodSelector: members}},
+			From:  from,
 			Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, MemberPort)},
 		})
 }
@@ -178,7 +204,7 @@ func memberSet(in Input) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: m,
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr(in.Replicas), ServiceName: g.Name,
+			Replicas: ptr(in.Replicas), ServiceName: membersService(g),
 			Selector:             &metav1.LabelSelector{MatchLabels: Selector(g.Name, v1alpha1.ComponentMember)},
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
@@ -286,10 +312,8 @@ func restoreContainer(in Input) corev1.Container {
 func identityContainer(in Input) corev1.Container {
 	return corev1.Container{
 		Name: identityName, Image: in.image("sidecar"), ImagePullPolicy: corev1.PullIfNotPresent,
-		Args: []string{"--name-file=" + memberName, "--member=$(POD_NAME)"},
-		Env: []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
-		}}},
+		Args:            []string{"--name-file=" + memberName, "--member=$(POD_NAME)"},
+		Env:             []corev1.EnvVar{podName()},
 		VolumeMounts:    []corev1.VolumeMount{{Name: dataVolume, MountPath: memberDir}},
 		Resources:       resources("10m", "32Mi", "128Mi"),
 		SecurityContext: restricted(),

@@ -45,6 +45,12 @@ func groupText(t *testing.T, in Input) []byte {
 		doc.InitialMembers = append(doc.InitialMembers, name)
 		doc.Members = append(doc.Members, BookEntry(name, i+1, fmt.Sprintf("10.0.0.%d", i+1)))
 	}
+	if HasBox(in.Group) {
+		doc.Boxes = []dataplane.GroupBox{BoxEntry(in.Group.Name+"-box-x", "10.0.1.1")}
+	}
+	if HasAggregator(in.Group) {
+		doc.Aggregator = AggregatorEntry(in.Group.Name+"-aggregator-x", "10.0.2.1")
+	}
 	doc.KeyIDs = []int{1}
 	config, hash, err := dataplane.RenderGroup(doc)
 	if err != nil {
@@ -62,7 +68,7 @@ func groupText(t *testing.T, in Input) []byte {
 	return out.Bytes()
 }
 
-var groupFiles = []string{"minimal", "volatile", "custom", "restored"}
+var groupFiles = []string{"minimal", "volatile", "custom", "restored", "plusplus"}
 
 // TestGoldenGroups: every testdata/group/x.in.yaml renders to x.out.yaml. Run with
 // -update after a wanted change, and review the difference.
@@ -194,7 +200,8 @@ func TestMemberBudget(t *testing.T) {
 func TestTrafficMatrixOfGroups(t *testing.T) {
 	orders, cache := loadGroup(t, "testdata/group/minimal.in.yaml"), loadGroup(t, "testdata/group/volatile.in.yaml")
 	shop := load(t, "testdata/full.in.yaml")
-	policies := []*networkingv1.NetworkPolicy{memberPolicy(orders), memberPolicy(cache), serverPolicy(shop)}
+	stock := loadGroup(t, "testdata/group/plusplus.in.yaml")
+	policies := []*networkingv1.NetworkPolicy{memberPolicy(orders), memberPolicy(cache), serverPolicy(shop), memberPolicy(stock), boxPolicy(stock), aggregatorPolicy(stock)}
 	pod := func(name, namespace string, l map[string]string) endpoint { return endpoint{name, namespace, l} }
 	member := pod("member", "shop", Selector("orders", v1alpha1.ComponentMember))
 	parties := []endpoint{

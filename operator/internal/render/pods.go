@@ -66,9 +66,9 @@ func spread(s *v1alpha1.RpcService, component string) []corev1.TopologySpreadCon
 }
 
 func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
-	selector := Selector(in.Service.Name, component)
+	selector := Selector(in.of().GetName(), component)
 	m := meta(in, name, component)
-	if !TCP(in.Service) {
+	if in.Group != nil || !TCP(in.Service) {
 		versioned(m.Labels, in.Version)
 	}
 	return &appsv1.Deployment{
@@ -199,7 +199,7 @@ func routerContainer(in Input) corev1.Container {
 	if OnKernel(in.Device) {
 		c.Resources = resources("50m", "64Mi", "")
 	}
-	c.ReadinessProbe, c.LivenessProbe = goesRound(5, 2), goesRound(15, 4)
+	c.ReadinessProbe, c.LivenessProbe = goesRound("router", 5, 2), goesRound("router", 15, 4)
 	if r := in.Service.Spec.Router.Resources; r != nil {
 		c.Resources = requirements(*r)
 	}
@@ -214,12 +214,13 @@ func routerContainer(in Input) corev1.Container {
 	return c
 }
 
-// goesRound asks the router's own loop, through its control socket, and needs nobody
-// else: a sidecar that is gone takes no router out. One that hangs leaves the addresses
-// of the service within seconds, and is started again within a minute or so.
-func goesRound(period, failures int32) *corev1.Probe {
+// goesRound asks the own loop of a router, box or aggregator, through its control
+// socket, and needs nobody else: a sidecar that is gone takes no router out. One that
+// hangs leaves the addresses of the service within seconds, and is started again within
+// a minute or so.
+func goesRound(program string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/usr/bin/bobtail-router", "--alive=" + ctlPath}}},
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/usr/bin/bobtail-" + program, "--alive=" + ctlPath}}},
 		PeriodSeconds: period, TimeoutSeconds: 5, FailureThreshold: failures, SuccessThreshold: 1,
 	}
 }

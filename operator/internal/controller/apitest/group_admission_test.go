@@ -36,7 +36,14 @@ var groupAdmission = []admission{
 	{"8 members", `{spec: {members: 8}}`, "`members` must be odd"},
 	{"1 member", `{spec: {members: 1}}`, "spec.members"},
 	{"11 members", `{spec: {members: 11}}`, "spec.members"},
-	{"HovercRaft, which the operator refuses", `{spec: {protocol: HovercRaft}}`, ""},
+	{"HovercRaft", `{spec: {protocol: HovercRaft}}`, ""},
+	{"HovercRaft++", `{spec: {protocol: HovercRaftPlusPlus}}`, ""},
+	{"repliers", `{spec: {protocol: HovercRaft, repliers: {policy: Random, bound: 4096}}}`, ""},
+	{"repliers of HovercRaft++", `{spec: {protocol: HovercRaftPlusPlus, repliers: {}}}`, ""},
+	{"repliers of Raft", `{spec: {repliers: {}}}`, "`repliers` may not be specified with `protocol` Raft"},
+	{"unknown repliers", `{spec: {protocol: HovercRaft, repliers: {policy: Any}}}`, "spec.repliers.policy"},
+	{"repliers without a bound", `{spec: {protocol: HovercRaft, repliers: {bound: 0}}}`, "spec.repliers.bound"},
+	{"repliers with a high bound", `{spec: {protocol: HovercRaft, repliers: {bound: 4097}}}`, "spec.repliers.bound"},
 	{"Paxos", `{spec: {protocol: Paxos}}`, "spec.protocol"},
 	{"volatile", `{spec: {storage: {policy: Volatile, sizeMebibytes: null}}}`, ""},
 	{"volatile with a size", `{spec: {storage: {policy: Volatile}}}`, "`sizeMebibytes` must be given with `policy` Always, and only with it"},
@@ -52,7 +59,35 @@ var groupAdmission = []admission{
 	{"no image", `{spec: {server: {image: ""}}}`, "spec.server.image"},
 	{"a variable that is taken", `{spec: {server: {env: [{name: BOBTAIL_DATA, value: x}]}}}`, "`name` must not be POD_IP"},
 	{"an aggregator, which no field is for yet", `{spec: {aggregator: {}}}`, "spec.aggregator"},
-	{"repliers, which no field is for yet", `{spec: {replier: {policy: JBSQ}}}`, "spec.replier"},
+}
+
+// Who answers is for the life of a group.
+func TestAdmissionOfReplierChanges(t *testing.T) {
+	ns := namespace(t)
+	o := parse(t, baseGroup)
+	o.SetNamespace(ns)
+	merge(o.Object, parse(t, `{spec: {protocol: HovercRaft, repliers: {}}}`).Object)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	wantField(t, o, "repliers.policy", "JBSQ")
+	wantField(t, o, "repliers.bound", int64(128))
+	for _, row := range []admission{
+		{"members", `{spec: {members: 5}}`, ""},
+		{"policy", `{spec: {repliers: {policy: Random}}}`, "`repliers` cannot be changed"},
+		{"bound", `{spec: {repliers: {bound: 8}}}`, "`repliers` cannot be changed"},
+		{"none", `{spec: {repliers: null}}`, "`repliers` cannot be changed"},
+		{"Raft", `{spec: {protocol: Raft, repliers: null}}`, "`protocol` cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := parse(t, baseGroup)
+			if err := direct.Get(context.Background(), client.ObjectKeyFromObject(o), changed); err != nil {
+				t.Fatal(err)
+			}
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
 }
 
 // A group cannot become another one; its members, its image and its limit can change.

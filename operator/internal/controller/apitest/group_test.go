@@ -150,17 +150,49 @@ func TestGroupLosesADiskAndAQuorum(t *testing.T) {
 	w.wantEvents(v1alpha1.EventMemberReplaced, v1alpha1.ReasonNoQuorum)
 }
 
-// What members cannot do is refused by name, and nothing is made.
-func TestGroupOfAnotherProtocol(t *testing.T) {
+// G-8: a HovercRaft++ group begins when its box and its aggregator are there, names them
+// to its members, and is not ready without a box.
+func TestGroupWithBoxAndAggregator(t *testing.T) {
 	t.Parallel()
 	operator(t)
 	w := newGroupWorld(t, "hover")
-	w.create(`{spec: {protocol: HovercRaftPlusPlus}}`)
-	w.waitGroup(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonProtocolUnavailable, "`spec.protocol` HovercRaftPlusPlus: members of this version speak Raft alone")
-	set := &appsv1.StatefulSet{}
-	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: "hover-member"}, set); err == nil {
-		t.Error("there is a StatefulSet")
+	w.create(`{spec: {protocol: HovercRaftPlusPlus, repliers: {policy: Random}}}`)
+	w.keep(oldDisks)
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForMembers, "no pod has an address yet of its box and its aggregator")
+	for _, name := range []string{"hover-box", "hover-aggregator"} {
+		d := &appsv1.Deployment{}
+		if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: name}, d); err != nil || *d.Spec.Replicas != 1 {
+			t.Errorf("Deployment %s: %v", name, err)
+		}
 	}
+	clients := &corev1.Service{}
+	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: "hover"}, clients); err != nil || clients.Spec.Selector[v1alpha1.LabelComponent] != v1alpha1.ComponentBox {
+		t.Errorf("clients find %v: %v", clients.Spec.Selector, err)
+	}
+	box := w.beside(v1alpha1.ComponentBox, "hover-box-1")
+	if doc, _ := w.document(); doc != nil {
+		t.Errorf("there is a document before the aggregator is there: %+v", doc)
+	}
+	w.beside(v1alpha1.ComponentAggregator, "hover-aggregator-1")
+	g := w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "3 of 3 voters are healthy")
+	if g.Status.Aggregator != v1alpha1.AggregatorBypassed || fmt.Sprint(g.Status.Boxes) != "[hover-box-1]" {
+		t.Errorf("aggregator %q, boxes %v", g.Status.Aggregator, g.Status.Boxes)
+	}
+	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "5 of 5 pods acknowledged")
+	if doc, _ := w.document(); doc == nil || doc.Group.Protocol != "HovercRaftPlusPlus" || doc.Group.Repliers != "Random" || doc.Group.ReplierBound != 128 ||
+		len(doc.Boxes) != 1 || doc.Aggregator == nil || doc.Aggregator.Name != "hover-aggregator-1" {
+		t.Errorf("document %+v", doc)
+	}
+	if err := direct.Delete(context.Background(), box); err != nil {
+		t.Fatal(err)
+	}
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoBox, "its Deployment hover-box has none")
+	w.beside(v1alpha1.ComponentBox, "hover-box-2")
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "3 of 3")
+	if doc, _ := w.document(); doc == nil || len(doc.Boxes) != 1 || doc.Boxes[0].Name != "hover-box-2" {
+		t.Errorf("document %+v", doc)
+	}
+	w.wantEvents(v1alpha1.ReasonNoBox)
 }
 
 // A name that is taken is told, and left alone.

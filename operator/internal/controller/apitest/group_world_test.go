@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type groupWorld struct {
 	said    []string // commands that were taken
 	founded []string
 	latency map[int]*dataplane.HistogramReply // by place
+	others  atomic.Int32                      // pods that are not members
 
 	// spawn starts what is behind a pod, despawn ends it.
 	spawn   func(place int, ip, disk string)
@@ -115,10 +117,7 @@ func (w *groupWorld) serveMember(place int, ip string) {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/state", alive(func(rw http.ResponseWriter, _ *http.Request) {
-		_, hash := w.document()
-		respond(rw, &dataplane.SidecarState{Role: "member", AppliedHash: hash, SidecarVersion: "test"})
-	}))
+	mux.HandleFunc("GET /v1/state", alive(w.acknowledge))
 	mux.HandleFunc("GET "+dataplane.GroupPath, alive(func(rw http.ResponseWriter, _ *http.Request) { respond(rw, w.state(place)) }))
 	mux.HandleFunc("GET /v1/histogram", alive(func(rw http.ResponseWriter, _ *http.Request) {
 		w.mu.Lock()
@@ -137,12 +136,48 @@ func (w *groupWorld) serveMember(place int, ip string) {
 		}
 		respond(rw, &dataplane.GroupChanged{Reply: ctl.Reply{V: 1, OK: true}, Index: 1})
 	}))
+	w.serve(listener, mux)
+}
+
+// acknowledge is what a sidecar says whose dataplane has taken the document.
+func (w *groupWorld) acknowledge(rw http.ResponseWriter, _ *http.Request) {
+	_, hash := w.document()
+	respond(rw, &dataplane.SidecarState{Role: "test", AppliedHash: hash, SidecarVersion: "test"})
+}
+
+func (w *groupWorld) serve(listener net.Listener, mux *http.ServeMux) {
 	s := &sidecar{world: w.world}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, GetConfigForClient: s.handshake,
 	}}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	w.t.Cleanup(func() { _ = server.Close() })
+}
+
+// beside makes a pod of a box or an aggregator, which is ready and takes every document.
+func (w *groupWorld) beside(component, name string) *corev1.Pod {
+	w.t.Helper()
+	ip := fmt.Sprintf("127.88.200.%d", w.others.Add(1))
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name, Labels: render.Selector(w.name, component)},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: component, Image: "none"}}, TerminationGracePeriodSeconds: new(int64)},
+	}
+	if err := direct.Create(context.Background(), p); err != nil {
+		w.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "9443"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/state", w.acknowledge)
+	w.serve(listener, mux)
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	if err := direct.Status().Update(context.Background(), p); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
 }
 
 // measures makes the member in a place answer with a histogram.

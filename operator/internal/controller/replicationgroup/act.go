@@ -72,7 +72,7 @@ func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
 // writeDocument comes last: only when the API server has taken every object may members
 // hear of it.
 func (r *Reconciler) writeDocument(ctx context.Context, s *snapshot, p *plan, out *outcome) {
-	if p.hash != "" && p.failed == nil && (out.accepted.OK() || s.live != nil && !p.accepted.OK()) {
+	if p.hash != "" && p.failed == nil && out.accepted.OK() {
 		out.note(r.applied.Apply(ctx, render.ConfigMap(p.input, p.text, p.hash), true))
 	}
 }

@@ -5,6 +5,7 @@
 package replicationgroup
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -33,7 +34,7 @@ type Sidecars interface {
 // gather reads the world.
 func (r *Reconciler) gather(ctx context.Context, group *v1alpha1.ReplicationGroup) (*snapshot, error) {
 	s := &snapshot{
-		now: r.Now(), group: group, freshKey: newKey(), pods: map[int]*corev1.Pod{},
+		now: r.Now(), group: group, freshKey: newKey(), pods: map[int]*corev1.Pod{}, beside: map[string][]*corev1.Pod{},
 		input: render.Input{Group: group, Registry: r.Registry, Version: r.Version, OperatorNamespace: r.OperatorNamespace, OTLPEndpoint: r.OTLPEndpoint},
 	}
 	if err := r.gatherPods(ctx, s); err != nil {
@@ -61,20 +62,40 @@ func (r *Reconciler) gather(ctx context.Context, group *v1alpha1.ReplicationGrou
 }
 
 func (r *Reconciler) gatherPods(ctx context.Context, s *snapshot) error {
-	pods := &corev1.PodList{}
-	err := r.Client.List(ctx, pods, client.InNamespace(s.group.Namespace), client.MatchingLabels(render.Selector(s.group.Name, v1alpha1.ComponentMember)))
+	pods, err := r.podsOf(ctx, s.group, v1alpha1.ComponentMember)
 	if err != nil {
-		return fmt.Errorf("list the pods of the group: %w", err)
+		return err
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for _, p := range pods {
 		if place, is := render.MemberOrdinal(s.group, p.Name); is && place < dataplane.MaxGroupBook {
 			s.pods[place] = p
 			s.places = append(s.places, place)
 		}
 	}
 	slices.Sort(s.places)
+	for _, component := range render.Beside(s.group) {
+		if s.beside[component], err = r.podsOf(ctx, s.group, component); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// podsOf are the pods of one component, the oldest first.
+func (r *Reconciler) podsOf(ctx context.Context, group *v1alpha1.ReplicationGroup, component string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := r.Client.List(ctx, list, client.InNamespace(group.Namespace), client.MatchingLabels(render.Selector(group.Name, component)))
+	if err != nil {
+		return nil, fmt.Errorf("list the %s pods of the group: %w", component, err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return pods, nil
 }
 
 // gatherConflicts looks whether a name is taken that an object of the group needs.
@@ -150,7 +171,13 @@ func (r *Reconciler) ask(ctx context.Context, s *snapshot) {
 			asked = append(asked, dataplane.Asked{Name: p.Name, Target: r.target(s, p)})
 		}
 	}
-	for _, read := range dataplane.ReadAll(ctx, asked, r.Sidecars.State) {
+	all := slices.Clone(asked)
+	for _, p := range s.besides() {
+		if running(p) {
+			all = append(all, dataplane.Asked{Name: p.Name, Target: r.target(s, p)})
+		}
+	}
+	for _, read := range dataplane.ReadAll(ctx, all, r.Sidecars.State) {
 		if read.Err == nil && read.Reply != nil {
 			s.states[read.Name] = read.Reply
 		}

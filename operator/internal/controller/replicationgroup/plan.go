@@ -57,8 +57,8 @@ func planFor(s *snapshot) *plan {
 	if len(s.conflicts) > 0 {
 		return p
 	}
-	p.secrets = p.accepted.OK() || s.live != nil
-	p.newKey = p.secrets && s.keys == nil && s.live == nil
+	p.secrets = true
+	p.newKey = s.keys == nil && s.live == nil
 	p.certificate = decideCertificate(s)
 	p.planDocument(s)
 	if p.accepted.OK() {
@@ -70,10 +70,6 @@ func planFor(s *snapshot) *plan {
 // decideAccepted says whether the specification can be acted on.
 func decideAccepted(s *snapshot) verdict.Verdict {
 	var wrong []verdict.Verdict
-	if p := s.group.Spec.Protocol; p != v1alpha1.ReplicationRaft {
-		wrong = append(wrong, verdict.No(v1alpha1.ReasonProtocolUnavailable, fmt.Sprintf(
-			"`spec.protocol` %s: members of this version speak Raft alone; create the group with `protocol: Raft`", p)))
-	}
 	if len(s.conflicts) > 0 {
 		wrong = append(wrong, verdict.No(v1alpha1.ReasonNameConflict, fmt.Sprintf(
 			"%s: exists and does not belong to this ReplicationGroup; delete or rename it, or choose another name for the group",
@@ -118,18 +114,17 @@ func decideUnavailable(v view) int32 {
 	return int32((voters - 1) / 2)
 }
 
-// planDocument makes the document. While the specification is not accepted, the one that
-// is running is brought up to date with the pods' addresses.
+// planDocument makes the document of a group that has begun.
 func (p *plan) planDocument(s *snapshot) {
-	if p.record.cluster == "" || len(p.record.members) == 0 || !p.accepted.OK() && s.live == nil {
+	if p.record.cluster == "" || len(p.record.members) == 0 {
 		return
 	}
 	doc := render.GroupConfig(s.group, p.record.cluster)
-	if !p.accepted.OK() {
-		last := *s.live
-		doc = &last
-	}
 	doc.Members, doc.KeyIDs, doc.InitialMembers = book(s, p.record), keyIDs(s, p.newKey), nil
+	doc.Boxes, doc.Aggregator = s.boxes(), s.aggregator()
+	if len(missingBeside(s, doc)) > 0 {
+		return // members of that protocol cannot be told of it
+	}
 	if !s.formed() {
 		if len(doc.Members) != len(p.record.members) {
 			return // one that founds the group cannot be found
@@ -141,7 +136,7 @@ func (p *plan) planDocument(s *snapshot) {
 	var field *dataplane.FieldError
 	text, hash, err := dataplane.RenderGroup(doc)
 	switch {
-	case errors.As(err, &field) && p.accepted.OK():
+	case errors.As(err, &field):
 		p.accepted = verdict.No(v1alpha1.ReasonInvalidConfiguration, err.Error())
 	case err != nil:
 		p.failed = err

@@ -50,7 +50,7 @@ func newScene(t *testing.T) *scene {
 	g := aGroup()
 	return &scene{t: t, snapshot: &snapshot{
 		now: start, group: g, input: render.Input{Group: g, Registry: "r", Version: "1", OperatorNamespace: "sys"}, authority: authority,
-		pods: map[int]*corev1.Pod{}, states: map[string]*dataplane.SidecarState{}, groups: map[string]*dataplane.GroupState{}, freshKey: []byte("k"),
+		pods: map[int]*corev1.Pod{}, beside: map[string][]*corev1.Pod{}, states: map[string]*dataplane.SidecarState{}, groups: map[string]*dataplane.GroupState{}, freshKey: []byte("k"),
 		set: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Generation: 1}, Status: appsv1.StatefulSetStatus{ObservedGeneration: 1, UpdateRevision: "new"}},
 	}}
 }
@@ -150,7 +150,14 @@ func TestFounding(t *testing.T) {
 			}
 			s.said(2).Name = diskName(2, "b")
 		}, "none"},
-		{"a protocol that there is not", func(s *scene) { all(s); s.group.Spec.Protocol = v1alpha1.ReplicationHovercRaft }, "none"},
+		{"without its box", func(s *scene) { all(s); s.group.Spec.Protocol = v1alpha1.ReplicationHovercRaft }, "none"},
+		{"with its box", func(s *scene) { all(s); s.apart(v1alpha1.ReplicationHovercRaft) }, whole},
+		{"without its aggregator", func(s *scene) {
+			all(s)
+			s.apart(v1alpha1.ReplicationHovercRaftPlusPlus)
+			s.beside[v1alpha1.ComponentAggregator] = nil
+		}, "none"},
+		{"with both", func(s *scene) { all(s); s.apart(v1alpha1.ReplicationHovercRaftPlusPlus) }, whole},
 		{"a name that is taken", func(s *scene) { all(s); s.conflicts = []string{"Service orders"} }, "none"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -358,17 +365,8 @@ func TestReady(t *testing.T) {
 // What is not accepted is refused by name, and what ran goes on.
 func TestAccepted(t *testing.T) {
 	s := newScene(t).formedBy(3)
-	s.group.Spec.Protocol = v1alpha1.ReplicationHovercRaft
-	s.group.Spec.Members = 5
-	p := planFor(s.snapshot)
-	if p.accepted.Reason != v1alpha1.ReasonProtocolUnavailable || !strings.Contains(p.accepted.Message, "`spec.protocol` HovercRaft") {
-		t.Errorf("%+v", p.accepted)
-	}
-	if p.hash == "" || names(p.doc) != names(s.live) || p.step.kind != stepNone {
-		t.Errorf("what ran does not go on: %s, %+v", names(p.doc), p.step)
-	}
 	s.conflicts = []string{"Service orders"}
-	if p = planFor(s.snapshot); !strings.Contains(p.accepted.Message, "Service orders: exists") || p.hash != "" {
+	if p := planFor(s.snapshot); p.accepted.Reason != v1alpha1.ReasonNameConflict || !strings.Contains(p.accepted.Message, "Service orders: exists") || p.hash != "" {
 		t.Errorf("%+v", p.accepted)
 	}
 }

@@ -30,6 +30,9 @@ type snapshot struct {
 	places []int
 	set    *appsv1.StatefulSet
 
+	// beside are the pods of boxes and aggregators, by component, the oldest first.
+	beside map[string][]*corev1.Pod
+
 	// states and groups are what the sidecar and the member of each running pod said, by
 	// pod; nil where there was no answer.
 	states map[string]*dataplane.SidecarState

@@ -139,11 +139,7 @@ func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Ve
 	}
 	by := map[string][]string{} // pods, by what they make of the document
 	pods := 0
-	for _, place := range s.places {
-		pod := s.pods[place]
-		if !live(pod) {
-			continue
-		}
+	for _, pod := range s.configured(p.doc) {
 		pods++
 		what, more := acknowledgement(s.states[pod.Name], p.hash)
 		if what == v1alpha1.ReasonRejected {
@@ -151,7 +147,7 @@ func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Ve
 		}
 		by[what] = append(by[what], pod.Name+more)
 	}
-	tally := fmt.Sprintf("%d of %d members acknowledged generation %d", len(by[v1alpha1.ReasonProgrammed]), pods, s.group.Generation)
+	tally := fmt.Sprintf("%d of %d pods acknowledged generation %d", len(by[v1alpha1.ReasonProgrammed]), pods, s.group.Generation)
 	for _, stands := range []struct{ reason, says string }{
 		{v1alpha1.ReasonConfigUnreadable, "the sidecar cannot read its configuration, of "},
 		{v1alpha1.ReasonReconciling, "waiting for "},
@@ -165,6 +161,22 @@ func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Ve
 		return verdict.No(v1alpha1.ReasonNoPods, "no member pod is running")
 	}
 	return verdict.Yes(v1alpha1.ReasonProgrammed, tally)
+}
+
+// configured are the live pods that are to acknowledge the document: all members, and the
+// boxes and the aggregator that it names.
+func (s *snapshot) configured(doc *dataplane.GroupConfig) (pods []*corev1.Pod) {
+	for _, place := range s.places {
+		if live(s.pods[place]) {
+			pods = append(pods, s.pods[place])
+		}
+	}
+	for _, p := range s.besides() {
+		if live(p) && namesBeside(doc, p.Name) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
 }
 
 // acknowledgement is what a sidecar says of a document: Programmed, or the reason why not.
@@ -198,9 +210,12 @@ func decideReady(s *snapshot, p *plan, v verdicts, unobserved bool) verdict.Verd
 	case p.record.cluster == "":
 		return verdict.No(v1alpha1.ReasonWaitingForMembers, waitingToBegin(s))
 	case !p.view.formed:
-		return verdict.No(v1alpha1.ReasonWaitingForMembers, "the group begins when all of its members have been up once"+unwell)
+		return verdict.No(v1alpha1.ReasonWaitingForMembers, "the group begins when all of its members have been up once"+waitingBeside(s)+unwell)
 	case p.view.leader == 0:
 		return withoutLeader(s, unwell)
+	}
+	if box := decideBox(s); !box.OK() {
+		return box
 	}
 	voters, healthy := p.view.voters()
 	serving := fmt.Sprintf("%d of %d voters are healthy, %d must agree", healthy, voters, quorum(voters))
@@ -399,7 +414,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.Repli
 	}, group.Generation, s.now)
 	st.Replicas, st.Selector = int32(len(s.places)), labels.SelectorFromSet(render.Selector(group.Name, v1alpha1.ComponentMember)).String()
 	st.Address, st.ConfigHash = render.GroupAddress(group), p.hash
-	st.Members = v.members
+	st.Members, st.Boxes, st.Aggregator = v.members, boxNames(p.doc), aggregatorUse(s)
 	if st.FormedTime == nil && s.formed() && p.record.cluster != "" {
 		now := metav1.NewTime(s.now.Truncate(1e9))
 		st.FormedTime = &now
@@ -481,9 +496,9 @@ func replaced(before []v1alpha1.GroupMemberStatus, m v1alpha1.GroupMemberStatus)
 
 // warns are reasons for which somebody may have to act.
 var warns = map[string]bool{
-	v1alpha1.ReasonProtocolUnavailable: true, v1alpha1.ReasonNameConflict: true, v1alpha1.ReasonInvalidConfiguration: true,
+	v1alpha1.ReasonNameConflict: true, v1alpha1.ReasonInvalidConfiguration: true,
 	v1alpha1.ReasonApplyFailed: true, v1alpha1.ReasonRejected: true, v1alpha1.ReasonConfigUnreadable: true, v1alpha1.ReasonKeysLost: true,
-	v1alpha1.ReasonForeignDisk: true, v1alpha1.ReasonNoQuorum: true, v1alpha1.ReasonMembersNotReady: true,
+	v1alpha1.ReasonForeignDisk: true, v1alpha1.ReasonNoQuorum: true, v1alpha1.ReasonMembersNotReady: true, v1alpha1.ReasonNoBox: true,
 }
 
 // roster lists voters and learners, for people.
