@@ -63,7 +63,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-switch e2e-first-hour e2e-replica-cluster
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-sched e2e-switch e2e-first-hour e2e-replica-cluster
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -99,6 +99,9 @@ e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented
 
 e2e-first-hour: ## The tutorials from their pages: a service of one's own to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
 	@e2e/run e2e-first-hour $(FIRST_HOUR)
+
+e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
+	@e2e/run e2e-sched
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices

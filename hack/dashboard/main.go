@@ -66,6 +66,13 @@ var rows = []struct {
 		{"Not taking requests", "Suspect: FEEDBACK overdue. Ejected: takes requests, reports nothing.", "short", []query{
 			{"suspect {{worker}}", "max by (namespace, service, worker) (bobtail_worker_suspect" + pods + ") > 0"}, {"ejected {{worker}}", "max by (namespace, service, worker) (bobtail_worker_ejected" + pods + ") > 0"}}},
 	}},
+	{"Cores", []panel{
+		{"Cores that run", "Of servers with spec.scheduling: those that run, and those that may.", "short", []query{
+			{"run {{pod}}", "bobtail_server_threads_active" + pods}, {"may run {{pod}}", "bobtail_server_threads_allowed" + pods}}},
+		{"Steals, parks and slow handlers", "A core took what another one had; was put to sleep; was in a handler for over 10 ms.", "ops", []query{
+			{"steals {{pod}}", "rate(bobtail_server_stolen_total" + pods + "[1m])"}, {"parks {{pod}}", "rate(bobtail_server_parks_total" + pods + "[1m])"},
+			{"slow {{pod}}", "rate(bobtail_server_slow_handlers_total" + pods + "[1m])"}}},
+	}},
 	{"Replication groups", []panel{
 		{"Voters", "Those that are healthy, those in force, and how many must agree.", "short", []query{
 			{"healthy {{namespace}}/{{group}}", "bobtail_group_healthy_voters" + groups}, {"in force {{namespace}}/{{group}}", "bobtail_group_voters" + groups},

@@ -49,6 +49,8 @@ func main() {
 		{"Controllers", "of service.admission.controller", words(v1alpha1.AdmissionControllers)},
 		{"HedgingModes", "of service.hedging.mode", words(v1alpha1.HedgingModes, v1alpha1.HedgingOff, v1alpha1.HedgingAuto)},
 		{"FlowControlModels", "of service.flowControl.model", words(v1alpha1.FlowControlModels)},
+		{"SchedulingModes", "of service.scheduling.mode", words(v1alpha1.SchedulingModes)},
+		{"Orderings", "of service.scheduling.ordering", words(v1alpha1.SchedulingOrderings)},
 		{"Cancellations", "of service.hedging.cancellation", words(v1alpha1.HedgingCancellations, v1alpha1.CancellationNone)},
 	}
 	out := os.Stdout

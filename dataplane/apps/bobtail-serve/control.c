@@ -31,6 +31,7 @@ static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_ke
     }
     if (app->scheduled != NULL) {
         serve_scheduled_depth(app, (uint16_t)s->worker_queue_depth);
+        serve_scheduled_configure(app, &s->scheduling);
     }
     serve_flow_configure(app, &s->flow);
     bt_log_info("configuration in force: service %s/%s, n %d, %zu routers", s->namespace, s->name,
@@ -66,6 +67,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
     out->uptime_ns = now - app->started_ns;
     out->backlog = serve_backlog(app);
     serve_flow_state(app, &out->flow);
+    serve_scheduled_state(app, &out->scheduling);
     for (unsigned i = 0; i < app->opt.workers; i++) {
         const struct bt_server *s = app->worker[i].server;
         out->workers[out->n_workers++] =

@@ -6,6 +6,7 @@
 #include "shell/start.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char epilogue[] =
@@ -128,6 +129,35 @@ static bool check_mode(const struct bt_cli *p, struct serve_options *o)
     return true;
 }
 
+// What the operator says to a server that knows of it, beside the options that every server takes: the mode, for
+// --workers ports. It is no option, since a server that does not know it would end.
+static bool take_environment(const struct bt_cli *p, struct serve_options *o)
+{
+    const char *mode = getenv("BOBTAIL_SCHEDULING");
+    if (mode == NULL || mode[0] == '\0' || o->mode != MODE_LOOP) {
+        return true; // options come first
+    }
+    const char *const *words = bt_scheduling_mode_words;
+    bool completes = strcmp(mode, words[BT_SCHEDULE_RUN_TO_COMPLETION]) == 0;
+    if (!completes && strcmp(mode, words[BT_SCHEDULE_WORK_STEALING]) != 0) {
+        fprintf(stderr, "bobtail-serve: BOBTAIL_SCHEDULING: must be %s or %s; got \"%s\"\n", words[0], words[1], mode);
+        return false;
+    }
+    o->mode = completes ? MODE_RUN_TO_COMPLETION : MODE_WORK_STEALING;
+    if (o->threads == 0) {
+        uint32_t each = o->mode == MODE_WORK_STEALING ? BT_RUN_LANE : 1;
+        o->threads = o->workers * each < BT_RUN_THREADS_MAX ? o->workers * each : BT_RUN_THREADS_MAX;
+    }
+    if (bt_run_ports(serve_sched_mode(o), o->threads) != o->workers) {
+        bt_cli_error(p, "workers", "must be 1..%u with BOBTAIL_SCHEDULING=%s; got %u",
+                     bt_run_ports(serve_sched_mode(o), BT_RUN_THREADS_MAX), mode, o->workers);
+        return false;
+    }
+    o->workers = 1;
+    o->told = true;
+    return true;
+}
+
 static bool read_routers(const struct bt_cli *p, struct serve_options *o)
 {
     const char *at = o->routers;
@@ -208,8 +238,9 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
         bt_cli_error(&program, "degraded-service-time", "must be " SERVICE_TIME_FORMS "; got \"%s\"", degraded);
         return BT_CLI_EXIT_USAGE;
     }
-    if (!check_mode(&program, o) || !read_address(&program, o) || !read_routers(&program, o) ||
-        !read_reply_bytes(&program, o) || !bt_network_check(&program, &o->network, &o->first, pinned(o))) {
+    if (!take_environment(&program, o) || !check_mode(&program, o) || !read_address(&program, o) ||
+        !read_routers(&program, o) || !read_reply_bytes(&program, o) ||
+        !bt_network_check(&program, &o->network, &o->first, pinned(o))) {
         return BT_CLI_EXIT_USAGE;
     }
     if (o->seed == 0) {

@@ -172,6 +172,7 @@ static bool open_threads(struct serve_scheduled *s)
                                  .threads = o->threads,
                                  .batch = o->batch,
                                  .threads_min = o->min_threads,
+                                 .adjustable = o->told && o->mode == MODE_WORK_STEALING,
                                  .delay_bound_ns = o->delay_bound_ns,
                                  .spin_ns = o->spin_ns,
                                  .loop_ns = LOOP_NS,

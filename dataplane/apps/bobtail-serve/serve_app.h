@@ -32,6 +32,7 @@ struct serve_options {
     int mode;                                         // enum serve_mode
     uint32_t threads, batch;                          // of the scheduled modes; 0: not given
     uint32_t min_threads;
+    bool told; // BOBTAIL_SCHEDULING has the mode: the configuration says how many threads run
     uint64_t spin_ns, delay_bound_ns;
     uint64_t wait_ns; // of flow control; 0: none
     double wait_percentile;
@@ -179,6 +180,8 @@ bool serve_scheduled_open(struct serve_app *app, uint32_t incarnation);
 bool serve_scheduled_start(struct serve_app *app);
 void serve_scheduled_loop(struct serve_app *app); // the calling thread answers the control socket
 void serve_scheduled_close(struct serve_app *app);
+void serve_scheduled_configure(struct serve_app *app, const struct bt_config_scheduling *c);
+void serve_scheduled_state(const struct serve_app *app, struct bt_ctl_scheduling *out);
 void serve_scheduled_depth(struct serve_app *app, uint16_t n);
 void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out);
 const struct bt_hist_slices *serve_scheduled_slices(const struct serve_app *app, bool latency); // of all ports

@@ -95,6 +95,13 @@ struct bobtail_server_config {
     uint32_t wait_us;
     double wait_percentile; // 0.5…0.9999, default 0.99
     uint8_t wait_model;     // enum bobtail_wait_model
+    uint8_t order;          // enum bobtail_order, with work stealing over R2P2
+};
+
+// What is executed one after the other, as it came to a port.
+enum bobtail_order {
+    BOBTAIL_PER_REQUEST = 0, // nothing
+    BOBTAIL_PER_CLIENT = 1,  // requests of one client's socket
 };
 
 // How the load is found at which the objective is just met.

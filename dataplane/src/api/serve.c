@@ -88,6 +88,20 @@ static bool check(const struct bobtail_server_config *c, uint32_t ports, char *e
     return false;
 }
 
+static bool check_order(const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    bool steals = c->mode == BOBTAIL_WORK_STEALING && c->protocol == BOBTAIL_R2P2;
+    if (c->order > BOBTAIL_PER_CLIENT) {
+        snprintf(err, errlen, "order: must be 0 or 1; got %u", c->order);
+    } else if (c->order == BOBTAIL_PER_CLIENT && !steals) {
+        snprintf(err, errlen,
+                 "order: needs work stealing over R2P2; a thread executes one request after the other anyway");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail_server_config *c,
                       const struct bt_server_cfg *like, char *err, size_t errlen)
 {
@@ -210,6 +224,7 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
     s->run = bt_run_open(&setup, err, errlen);
     if (s->run != NULL) {
         begin_flow(s, c);
+        bt_run_set_order(s->run, c->order == BOBTAIL_PER_CLIENT);
     }
     return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen);
 }
@@ -218,7 +233,7 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
 {
     struct bobtail_server_config c = with_defaults(config);
     uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
-    if (!check(&c, ports, err, errlen) || !check_flow(&c, err, errlen)) {
+    if (!check(&c, ports, err, errlen) || !check_flow(&c, err, errlen) || !check_order(&c, err, errlen)) {
         return NULL;
     }
     struct bobtail_server *s = calloc(1, sizeof *s);

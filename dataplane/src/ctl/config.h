@@ -59,6 +59,19 @@ struct bt_config_flow {
     enum bt_config_wait_model model;
 };
 
+// Threads that serve (D-3, D-4, D-6); absent: the server's own options.
+enum bt_config_scheduling_mode { BT_SCHEDULE_RUN_TO_COMPLETION, BT_SCHEDULE_WORK_STEALING };
+enum bt_config_ordering { BT_ORDER_PER_REQUEST, BT_ORDER_PER_CLIENT };
+extern const char *const bt_scheduling_mode_words[]; // the modes', NULL at the end
+struct bt_config_scheduling {
+    bool given; // the document has it
+    enum bt_config_scheduling_mode mode;
+    int64_t batch;     // 1..1024
+    int64_t min_cores; // 1..64
+    int64_t max_cores; // min_cores..64
+    enum bt_config_ordering ordering;
+};
+
 struct bt_config_service {
     char name[BT_CONFIG_TEXT], namespace[BT_CONFIG_TEXT];
     enum bt_config_placement placement;
@@ -76,6 +89,7 @@ struct bt_config_service {
     struct bt_config_admission admission;
     struct bt_config_hedging hedging;
     struct bt_config_flow flow;
+    struct bt_config_scheduling scheduling;
 };
 
 // One server pod: `workers` consecutive UDP ports from first_port, each one worker.

@@ -14,6 +14,11 @@ void bt_config_check_service(struct bt_shape_reader *r, void *base)
     const struct bt_config_service *s = &((const struct bt_config *)base)->service;
     if (s->hedging.given && s->policy != BT_ROUTER_JBSQ) {
         bt_shape_refuse(r, ".hedging.mode", "needs policy JBSQ; got \"%s\"", bt_router_policy_words[s->policy]);
+        return;
+    }
+    if (s->scheduling.given && s->scheduling.min_cores > s->scheduling.max_cores) {
+        bt_shape_refuse(r, ".scheduling.minCores", "must be at most maxCores, %" PRId64 "; got %" PRId64,
+                        s->scheduling.max_cores, s->scheduling.min_cores);
     }
 }
 

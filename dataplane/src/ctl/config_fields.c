@@ -12,6 +12,7 @@
 #define ADM(m) BT_SHAPE_AT(struct bt_config_admission, m)
 #define HDG(m) BT_SHAPE_AT(struct bt_config_hedging, m)
 #define FLW(m) BT_SHAPE_AT(struct bt_config_flow, m)
+#define SCH(m) BT_SHAPE_AT(struct bt_config_scheduling, m)
 #define SRC(m) BT_SHAPE_AT(struct bt_config_source, m)
 #define MEM(m) BT_SHAPE_AT(struct bt_config_member, m)
 #define RTR(m) BT_SHAPE_AT(struct bt_config_router, m)
@@ -86,11 +87,20 @@ static const struct bt_shape_field flow_fields[] = {
     WORD("model", FLW(model), wait_model_words),
 };
 
+const char *const bt_scheduling_mode_words[] = {"RunToCompletion", "WorkStealing", NULL};
+static const char *const ordering_words[] = {"PerRequest", "PerClient", NULL};
+static const struct bt_shape_field scheduling_fields[] = {
+    WORD("mode", SCH(mode), bt_scheduling_mode_words), WHOLE("batchSize", SCH(batch), 1, 1024),
+    WHOLE("minCores", SCH(min_cores), 1, 64),          WHOLE("maxCores", SCH(max_cores), 1, 64),
+    WORD("ordering", SCH(ordering), ordering_words),
+};
+
 static const struct bt_shape source_shape = SHAPE(source_fields, bt_config_source);
 static const struct bt_shape hold_back_shape = SHAPE(hold_back_fields, bt_config_service);
 static const struct bt_shape admission_shape = SHAPE(admission_fields, bt_config_admission);
 static const struct bt_shape hedging_shape = SHAPE(hedging_fields, bt_config_hedging);
 static const struct bt_shape flow_shape = SHAPE(flow_fields, bt_config_flow);
+static const struct bt_shape scheduling_shape = SHAPE(scheduling_fields, bt_config_scheduling);
 
 static const struct bt_shape_field service_fields[] = {
     TEXT("name", SVC(name), 1),
@@ -109,6 +119,7 @@ static const struct bt_shape_field service_fields[] = {
     {"admission", BT_SHAPE_OBJECT, false, SVC(admission), .given = SVC(admission.given), .shape = &admission_shape},
     {"hedging", BT_SHAPE_OBJECT, false, SVC(hedging), .given = SVC(hedging.given), .shape = &hedging_shape},
     {"flowControl", BT_SHAPE_OBJECT, false, SVC(flow), .given = SVC(flow.given), .shape = &flow_shape},
+    {"scheduling", BT_SHAPE_OBJECT, false, SVC(scheduling), .given = SVC(scheduling.given), .shape = &scheduling_shape},
 };
 
 static const struct bt_shape_field member_fields[] = {

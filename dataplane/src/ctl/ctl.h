@@ -59,6 +59,13 @@ struct bt_ctl_flow {
     uint64_t load_ppm, admitted_ppm, service_ns, cv2_milli, refused, silences, clients;
 };
 
+// The threads of a server that was asked to schedule requests itself (D-3, D-6).
+struct bt_ctl_scheduling {
+    const char *mode;                                // NULL: it was not
+    uint32_t lanes, active, least, most, processors; // threads that run, and that may; of all lanes
+    uint64_t stolen, parks, slow, longest_ns;
+};
+
 // The device that a program got, as it found it (docs/guides/devices.md). NUMA nodes are -1 where nobody knows.
 struct bt_ctl_device {
     char driver[32]; // of DPDK; empty: Linux sockets, and the rest means nothing
@@ -88,6 +95,7 @@ struct bt_ctl_state {
     size_t n_workers;
     uint64_t backlog;
     struct bt_ctl_flow flow;
+    struct bt_ctl_scheduling scheduling;
 };
 
 struct bt_ctl_sample {

@@ -105,6 +105,25 @@ static void flow_part(struct bt_json_out *o, const struct bt_ctl_flow *f)
     bt_json_out_close(o, '}');
 }
 
+static void scheduling_part(struct bt_json_out *o, const struct bt_ctl_scheduling *s)
+{
+    if (s->mode == NULL) {
+        return;
+    }
+    bt_json_out_open(o, "scheduling", '{');
+    bt_json_out_string(o, "mode", s->mode);
+    bt_json_out_u64(o, "lanes", s->lanes);
+    bt_json_out_u64(o, "activeCores", s->active);
+    bt_json_out_u64(o, "minCores", s->least);
+    bt_json_out_u64(o, "maxCores", s->most);
+    bt_json_out_u64(o, "processors", s->processors);
+    bt_json_out_u64(o, "steals", s->stolen);
+    bt_json_out_u64(o, "parks", s->parks);
+    bt_json_out_u64(o, "slowHandlers", s->slow);
+    bt_json_out_u64(o, "longestNanoseconds", s->longest_ns);
+    bt_json_out_close(o, '}');
+}
+
 static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
 {
     char text[BT_ADDR_TEXT];
@@ -126,6 +145,7 @@ static void server_part(struct bt_json_out *o, const struct bt_ctl_state *s)
     }
     bt_json_out_close(o, ']');
     flow_part(o, &s->flow);
+    scheduling_part(o, &s->scheduling);
 }
 
 static void device_part(struct bt_json_out *o, const struct bt_ctl_device *d)

@@ -54,6 +54,9 @@ static inline void execute(struct run_core *core, struct bobtail_request *job)
 /* A handler began and ended so; it was the last. */
 static inline void note_end(struct run_core *core, uint64_t began, uint64_t ended)
 {
+    if (__builtin_expect(ended - began > run_relaxed(&core->longest), 0)) {
+        set(&core->longest, ended - began);
+    }
     if (__builtin_expect(ended - began > core->run->slow_ticks, 0)) {
         run_core_slow(core, run_relaxed(&core->turns) - 1);
     }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "run/run_internal.h"
 
@@ -14,6 +15,17 @@
 #define CPUSET_NS UINT64_C(500000000) // how often it is seen which processors there are
 #define MARGIN    0.1
 #define HOLD_OFF  5
+
+static uint32_t bound_of(const _Atomic uint32_t *v)
+{
+    return atomic_load_explicit(v, memory_order_relaxed);
+}
+
+uint32_t run_processors(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(getpid(), sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
+}
 
 static uint32_t active(const struct run_lane *lane)
 {
@@ -56,29 +68,77 @@ static void set_active(struct run_lane *lane, struct bt_run *run, uint32_t n)
     lane->resize = true;
 }
 
-bool run_elastic_open(struct bt_run *run)
+/* A lane's part of so many threads, as equal as can be. */
+static uint32_t part(const struct bt_run *run, const struct run_lane *lane, uint32_t of)
+{
+    uint32_t l = (uint32_t)(lane - run->lane);
+    return (of + run->lanes - l - 1) / run->lanes;
+}
+
+static uint32_t within(uint32_t v, uint32_t low, uint32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+/* Its ladder goes from so many threads to so many. It stands on the rung that is nearest to what runs. */
+static void bound(struct run_lane *lane, uint32_t least, uint32_t most)
+{
+    struct bt_elastic *c = &lane->controller;
+    if (least == bound_of(&lane->least) && most == bound_of(&lane->most)) {
+        return;
+    }
+    for (uint32_t i = 0; i <= most - least; i++) {
+        lane->capacity[i] = least + i;
+    }
+    c->setup.rungs = most - least + 1;
+    c->rung = within(active(lane), least, most) - least;
+    atomic_store_explicit(&lane->least, least, memory_order_relaxed);
+    atomic_store_explicit(&lane->most, most, memory_order_relaxed);
+}
+
+/* As configured, and no more than there are processors: they may be taken away and given while it runs. */
+uint32_t run_lane_most(const struct bt_run *run, const struct run_lane *lane)
+{
+    uint32_t wanted = (uint32_t)(run_relaxed(&run->wanted) >> 32), processors = run->elastic ? run_processors() : 0;
+    uint32_t most = within(part(run, lane, wanted), 1, lane->cores);
+    return processors != 0 ? within(most, 1, within(part(run, lane, processors), 1, lane->cores)) : most;
+}
+
+static void bound_lanes(struct bt_run *run)
 {
     for (uint32_t l = 0; l < run->lanes; l++) {
+        uint32_t most = run_lane_most(run, &run->lane[l]);
+        bound(&run->lane[l], within(part(run, &run->lane[l], (uint32_t)run_relaxed(&run->wanted)), 1, most), most);
+    }
+}
+
+void bt_run_set_cores(struct bt_run *run, uint32_t least, uint32_t most)
+{
+    atomic_store_explicit(&run->wanted, (uint64_t)most << 32 | least, memory_order_relaxed);
+}
+
+bool run_elastic_open(struct bt_run *run)
+{
+    const struct bt_run_setup *setup = &run->setup;
+    uint32_t most = setup->adjustable ? run->lanes : setup->threads;
+    uint32_t least = setup->threads_min != 0 && !setup->adjustable ? setup->threads_min : most;
+    bt_run_set_cores(run, least, most);
+    for (uint32_t l = 0; l < run->lanes; l++) {
         struct run_lane *lane = &run->lane[l];
-        uint32_t least = (run->setup.threads_min * lane->cores + run->setup.threads - 1) / run->setup.threads;
-        lane->least = least != 0 && run->elastic ? least : lane->cores;
-        lane->most = lane->cores;
-        atomic_store(&lane->active, lane->cores);
         lane->capacity = calloc(lane->cores, sizeof *lane->capacity);
         if (lane->capacity == NULL) {
             return false;
         }
-        for (uint32_t i = 0; i < lane->cores; i++) {
-            lane->capacity[i] = lane->least + i;
-        }
+        atomic_store(&lane->active, part(run, lane, most));
         bt_elastic_init(&lane->controller,
                         &(struct bt_elastic_setup){.capacity = lane->capacity,
-                                                   .rungs = lane->cores - lane->least + 1,
-                                                   .delay_bound_ns = (double)run->setup.delay_bound_ns,
+                                                   .rungs = 1,
+                                                   .delay_bound_ns = (double)setup->delay_bound_ns,
                                                    .margin = MARGIN,
                                                    .hold_off = HOLD_OFF},
-                        lane->cores - lane->least);
+                        0);
     }
+    bound_lanes(run);
     return true;
 }
 
@@ -131,34 +191,17 @@ static void look_at_queue(struct run_lane *lane, const struct bt_run *run)
     lane->looks++;
 }
 
-/* Processors may be taken away and given while it runs. */
-static void see_processors(struct bt_run *run)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        return;
-    }
-    uint32_t cpus = (uint32_t)CPU_COUNT(&set);
-    for (uint32_t l = 0; l < run->lanes; l++) {
-        struct run_lane *lane = &run->lane[l];
-        uint32_t share = (cpus + run->lanes - 1) / run->lanes;
-        lane->most = share < lane->least ? lane->least : share < lane->cores ? share : lane->cores;
-        lane->controller.setup.rungs = lane->most - lane->least + 1;
-        if (lane->controller.rung >= lane->controller.setup.rungs) {
-            lane->controller.rung = lane->controller.setup.rungs - 1;
-        }
-    }
-}
-
 void run_elastic(struct bt_run *run, uint64_t now)
 {
     bool take = now - run->taken_ns >= TAKE_NS, tick = now - run->ticked_ns >= TICK_NS;
     if (!run->elastic) {
         return;
     }
-    if (now - run->seen_ns >= CPUSET_NS) {
+    uint64_t wanted = run_relaxed(&run->wanted);
+    if (wanted != run->bounded || now - run->seen_ns >= CPUSET_NS) {
+        run->bounded = wanted;
         run->seen_ns = now;
-        see_processors(run);
+        bound_lanes(run);
     }
     for (uint32_t l = 0; l < run->lanes; l++) {
         struct run_lane *lane = &run->lane[l];
@@ -170,7 +213,7 @@ void run_elastic(struct bt_run *run, uint64_t now)
             (void)bt_elastic_tick(&lane->controller, bt_measure_delay_ns(&lane->measure, BT_SPEED_FAST, 1),
                                   lane->measure.idle[BT_SPEED_SLOW]);
         }
-        set_active(lane, run, lane->least + lane->controller.rung);
+        set_active(lane, run, bound_of(&lane->least) + lane->controller.rung);
     }
     run->taken_ns = take ? now : run->taken_ns;
     run->ticked_ns = tick ? now : run->ticked_ns;

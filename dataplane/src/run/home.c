@@ -43,6 +43,19 @@ RUN_RARE static void refuse(struct run_home *home, uint64_t handle, struct bt_tx
     bt_server_drop(home->server, bt_io_now(home->io), handle, txq);
 }
 
+/* The flow of a request: its own, or that of its client (D-4). Clients of one flow wait for each other. */
+static inline uint32_t flow_of(const struct run_home *home, const struct bobtail_request *job)
+{
+    if (__builtin_expect(!home->run->per_client, 1)) {
+        return (uint32_t)job->handle;
+    }
+    uint64_t half[2];
+    memcpy(half, job->client.ip, sizeof half);
+    uint64_t mixed = (half[0] ^ half[1] * UINT64_C(0x9e3779b97f4a7c15) ^ job->client.port ^ home->run->setup.seed) *
+                     UINT64_C(0xd6e8feb86659fd93);
+    return (uint32_t)((mixed >> 32) % home->max_pending);
+}
+
 /* Somebody else may execute it, or is to know who sent it. */
 __attribute__((noinline)) static void hand_over(struct run_home *home, struct bobtail_request *job,
                                                 const struct bt_server_request *rq, struct bt_txq *txq)
@@ -53,7 +66,7 @@ __attribute__((noinline)) static void hand_over(struct run_home *home, struct bo
         home->batch[home->taken++] = job;
         return;
     }
-    job->event.flow = home->first_flow + (uint32_t)job->handle;
+    job->event.flow = home->first_flow + flow_of(home, job);
     if (!bt_sched_deliver(home->lane->sched, home->core, &job->event)) {
         refuse(home, job->handle, txq);
         give_back(home, job);
@@ -184,7 +197,7 @@ static void take_packets(struct run_home *home)
 {
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_sched *s = home->lane->sched;
-    uint32_t bound = bt_sched_batch(home->run->setup.batch, BT_IO_BATCH);
+    uint32_t bound = bt_sched_batch(home->run->batch, BT_IO_BATCH);
     bt_sched_waiting(s, home->core, 0); // before looking, so that a hint of what comes later stays
     unsigned n = bt_io_rx(home->io, BT_IO_ANY, pkts, bound);
     for (unsigned i = 0; i < n; i++) {

@@ -120,6 +120,10 @@ static bool out_of(const char *name, uint32_t most, uint32_t got, char *err, siz
 /* Threads that come and go: where that is possible. */
 static bool elastic_sound(const struct bt_run_setup *setup, char *err, size_t errlen)
 {
+    if (setup->adjustable && (setup->mode != BT_SCHED_WORK_STEALING || setup->tcp != NULL)) {
+        snprintf(err, errlen, "adjustable: needs work stealing over R2P2; other threads have ports of their own");
+        return false;
+    }
     if (setup->threads_min == 0 || setup->threads_min == setup->threads) {
         return true;
     }
@@ -189,6 +193,7 @@ struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t e
     pthread_mutex_init(&run->threads, NULL);
     sem_init(&run->helper_wake, 0, 0);
     atomic_store(&run->depth, setup->tcp != NULL ? 0 : setup->port[0].server.n);
+    run->batch = setup->batch;
     run->ns_per_tick = run_measure_ticks();
     run->spin_ticks = (uint64_t)((double)setup->spin_ns / run->ns_per_tick);
     run->slow_ticks = (uint64_t)((double)RUN_SLOW_NS / run->ns_per_tick);
@@ -196,7 +201,7 @@ struct bt_run *bt_run_open(const struct bt_run_setup *setup, char *err, size_t e
     bool ok = make_arrays(run);
     if (ok) {
         share_threads(run);
-        run->elastic = setup->threads_min != 0 && setup->threads_min != setup->threads;
+        run->elastic = setup->adjustable || (setup->threads_min != 0 && setup->threads_min != setup->threads);
         ok = run_elastic_open(run) && make_parts(run, err, errlen);
     }
     if (!ok) {
@@ -271,7 +276,32 @@ struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i)
 
 uint32_t bt_run_cores(const struct bt_run *run, uint32_t port)
 {
-    return steals(run) ? run->lane[port].cores : 1;
+    return steals(run) ? run_lane_most(run, &run->lane[port]) : 1;
+}
+
+void bt_run_set_batch(struct bt_run *run, uint32_t batch)
+{
+    run->batch = batch;
+}
+
+void bt_run_set_order(struct bt_run *run, bool per_client)
+{
+    run->per_client = per_client;
+}
+
+void bt_run_read_lanes(const struct bt_run *run, struct bt_run_lanes *out)
+{
+    uint64_t longest = 0;
+    *out = (struct bt_run_lanes){.lanes = ports_of(run), .processors = run_processors()};
+    for (uint32_t l = 0; l < run->lanes; l++) {
+        out->least += atomic_load_explicit(&run->lane[l].least, memory_order_relaxed);
+        out->most += atomic_load_explicit(&run->lane[l].most, memory_order_relaxed);
+    }
+    for (uint32_t i = 0; i < run->setup.threads; i++) {
+        uint64_t one = run_relaxed(&run->core[i].longest);
+        longest = one > longest ? one : longest;
+    }
+    out->longest_ns = (uint64_t)((double)longest * run->ns_per_tick);
 }
 
 void bt_run_set_depth(struct bt_run *run, uint16_t n)

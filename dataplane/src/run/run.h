@@ -56,6 +56,7 @@ struct bt_run_setup {
     uint32_t threads; // 1…BT_RUN_THREADS_MAX
     // With work stealing so many at least run, the others as the load wants (Z-15); 0: all do.
     uint32_t threads_min;
+    bool adjustable;         // with work stealing bt_run_set_cores says how many run; until then one a lane does
     uint64_t delay_bound_ns; // one more runs when requests wait longer
     uint32_t batch;          // packets taken at once, 1…BT_SCHED_BATCH_MAX
     uint64_t spin_ns;        // how long a thread without work looks before it sleeps
@@ -90,7 +91,23 @@ struct bt_txq *bt_run_txq(struct bt_run *run, uint32_t i);
 // n as configured: with work stealing it is the least that is granted.
 void bt_run_set_depth(struct bt_run *run, uint16_t n);
 
-// Cores that share a port's requests.
+// With work stealing and `adjustable`: of all threads so many run at least and at most from now on, each lane its
+// share. Any thread. What is executed and what waits is not touched.
+void bt_run_set_cores(struct bt_run *run, uint32_t least, uint32_t most);
+// Packets taken at once, and with work stealing whether requests of one client are executed one after the other, as
+// they came (D-4). Between hold and go.
+void bt_run_set_batch(struct bt_run *run, uint32_t batch);
+void bt_run_set_order(struct bt_run *run, bool per_client);
+
+struct bt_run_lanes {
+    uint32_t lanes;       // ports
+    uint32_t least, most; // threads that may run, of all lanes: as configured, and no more than there are processors
+    uint32_t processors;  // that the process may use now
+    uint64_t longest_ns;  // the longest handler that has ended; to completion those below 20 us do not count
+};
+void bt_run_read_lanes(const struct bt_run *run, struct bt_run_lanes *out);
+
+// Cores that may share a port's requests.
 uint32_t bt_run_cores(const struct bt_run *run, uint32_t port);
 
 // n of a lane of k cores (D-3): k (1 + D / S) + 8, at most 64. service_ns 0: nothing was executed yet.

@@ -96,12 +96,12 @@ struct run_core {
     // What it is at, so that another thread can go on when a handler ends this one.
     struct run_home *flow_home; // NULL: no flow of the scheduler
     uint32_t flow;
-    struct bobtail_request *todo;        // of that flow
-    struct bobtail_bytes *piece;         // of the request it executes
-    _Alignas(64) _Atomic uint64_t turns; // odd: in a handler
-    _Atomic uint64_t named;              // the turn that was counted as slow
-    _Atomic uint64_t busy_ticks, slow, died;
-    _Atomic uint64_t idle_ticks, idle_since; // without work: in all, and since when now, 0: it has some
+    struct bobtail_request *todo;                     // of that flow
+    struct bobtail_bytes *piece;                      // of the request it executes
+    _Alignas(64) _Atomic uint64_t turns;              // odd: in a handler
+    _Atomic uint64_t named;                           // the turn that was counted as slow
+    _Atomic uint64_t busy_ticks, slow, died, longest; // longest: a handler, in ticks
+    _Atomic uint64_t idle_ticks, idle_since;          // without work: in all, and since when now, 0: it has some
     sem_t unpark;
     uint64_t looked, since_ns; // helper: turns at its last look, and since when they are the same
 };
@@ -109,10 +109,10 @@ struct run_core {
 struct run_lane {
     struct bt_sched *sched;
     uint32_t first, cores;
-    _Atomic uint32_t active; // threads that run: the first of them; helper writes
+    _Atomic uint32_t active;      // threads that run: the first of them; helper writes
+    _Atomic uint32_t least, most; // of `active`; helper writes
     // The helper's.
-    uint32_t least, most; // of `active`
-    bool resize;          // n has to follow
+    bool resize; // n has to follow
     struct bt_elastic controller;
     double *capacity;
     struct bt_measure measure;
@@ -141,6 +141,10 @@ struct bt_run {
     atomic_bool helper_rests;
     _Atomic uint64_t assisted;
     bool elastic;
+    _Atomic uint64_t wanted; // threads that run, as configured: the least, and 32 bits higher the most
+    uint64_t bounded;        // helper: what of it is in force
+    bool per_client;         // token: a client is a flow (D-4)
+    uint32_t batch;          // likewise: packets taken at once
     _Atomic uint64_t parks;
     uint64_t last_handled, last_busy, resize_ns; // helper
     double service_ns;                           // likewise: what a request took lately
@@ -227,6 +231,8 @@ void run_sleep(struct run_core *core);
 // elastic.c
 bool run_elastic_open(struct bt_run *run);
 void run_elastic(struct bt_run *run, uint64_t now); // helper, at each look
+uint32_t run_processors(void);                      // that the process may use; 0: nobody says
+uint32_t run_lane_most(const struct bt_run *run, const struct run_lane *lane); // threads that may run
 bool run_parked(const struct run_core *core);
 void run_park(struct run_core *core);
 

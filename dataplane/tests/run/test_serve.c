@@ -365,6 +365,51 @@ static void test_z15_threads_follow_the_load(void **state)
     r2p2_endpoint_close(client.ep);
 }
 
+static bool any_answered(struct bed_client *c, unsigned n)
+{
+    bool any = false;
+    for (unsigned i = 0; i < n; i++) {
+        r2p2_endpoint_wait(c[i].ep, 1000);
+        r2p2_endpoint_poll(c[i].ep);
+        any |= c[i].answered != 0;
+    }
+    return any;
+}
+
+// D-4: in order by client, what a client sent waits for what it sent before, while a thread is idle and executes what
+// others send. Of four others at most three could share its flow by chance.
+static void test_d4_one_after_the_other_by_client(void **state)
+{
+    enum { OTHERS = 4 };
+    struct bed_client client, other[OTHERS];
+    uint16_t port;
+    struct bobtail_server_config c = config(BOBTAIL_WORK_STEALING, 2);
+    (void)state;
+    c.order = BOBTAIL_PER_CLIENT;
+    struct bobtail_server *server = bed_serve(c, &port);
+    bed_open(&client, false);
+    assert_true(bed_call(&client, port, WAIT, NULL, 0));
+    until(&client, &story.inside, 1);
+    assert_true(bed_call(&client, port, ECHO, NULL, 0));
+    for (unsigned i = 0; i < OTHERS; i++) {
+        bed_open(&other[i], false);
+        assert_true(bed_call(&other[i], port, ECHO, NULL, 0));
+    }
+    while (!any_answered(other, OTHERS)) {
+    }
+    r2p2_endpoint_poll(client.ep);
+    assert_int_equal(client.answered, 0);
+    story.gate = 1;
+    bed_await(&client, 0);
+    assert_int_equal(client.answered, 2);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        bed_await(&other[i], 0);
+        r2p2_endpoint_close(other[i].ep);
+    }
+    bobtail_server_close(server);
+    r2p2_endpoint_close(client.ep);
+}
+
 static void refused_with(struct bobtail_server_config c, const char *word)
 {
     char why[256] = "";
@@ -382,6 +427,8 @@ static void test_bad_options(void **state)
     c = good, c.batch = 1025, refused_with(c, "batch");
     c = good, c.min_threads = 3, refused_with(c, "min_threads");
     c = good, c.min_threads = 1, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "min_threads");
+    c = good, c.order = 2, refused_with(c, "order");
+    c = good, c.order = BOBTAIL_PER_CLIENT, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "order");
     c = good, c.mode = 2, refused_with(c, "mode");
     c = good, c.port = 0, refused_with(c, "port");
     c = good, c.port = 65535, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "port");
@@ -409,6 +456,7 @@ int main(void)
 #endif
         cmocka_unit_test(test_drain_during_stealing),
         cmocka_unit_test(test_z15_threads_follow_the_load),
+        cmocka_unit_test(test_d4_one_after_the_other_by_client),
         cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

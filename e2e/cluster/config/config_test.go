@@ -39,6 +39,16 @@ func TestNodesTogetherOfferNoMoreThanTheMachineHas(t *testing.T) {
 	}
 }
 
+// With processors for containers themselves one is reserved, and each node offers the rest.
+func TestStaticCPUs(t *testing.T) {
+	n := node(0, 2)
+	n.StaticCPUs = true
+	k := decode(t, Kubelet(n))
+	if r := k["systemReserved"].(map[string]any); k["cpuManagerPolicy"] != "static" || r["cpu"] != "300m" || r["memory"] != "12000Mi" {
+		t.Errorf("%v %v", k["cpuManagerPolicy"], r)
+	}
+}
+
 func TestKubeletRefusesStrangers(t *testing.T) {
 	k := decode(t, Kubelet(node(0, 2)))
 	auth := k["authentication"].(map[string]any)

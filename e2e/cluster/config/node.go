@@ -27,6 +27,7 @@ type Node struct {
 	Cert, Key  string // kubelet's serving certificate
 	ProxyKube  string // kube-proxy's kubeconfig
 	CgroupV1   bool
+	StaticCPUs bool // containers can have processors for themselves
 }
 
 // SandboxImage is the image of every pod's first container.
@@ -95,14 +96,21 @@ func CNI(n Node) string {
 // each node sees all of it and gives away its share.
 func reserved(n Node) object {
 	cpu := n.CPUs * 1000 * (n.Nodes - 1) / n.Nodes
+	if n.StaticCPUs { // which rounds it up: one processor is everybody's
+		cpu = 300
+	}
 	mem := n.MemoryMiB * (n.Nodes - 1) / n.Nodes
 	return object{"cpu": fmt.Sprintf("%dm", cpu), "memory": fmt.Sprintf("%dMi", mem)}
 }
 
 // Kubelet renders the kubelet's configuration.
 func Kubelet(n Node) string {
+	policy := "none"
+	if n.StaticCPUs {
+		policy = "static"
+	}
 	return render(object{
-		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cpuManagerPolicy": policy, "cpuManagerReconcilePeriod": "1s",
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": n.CgroupRoot, "failSwapOn": false,
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
 		"authentication": object{

@@ -84,7 +84,7 @@ func (m *Manager) nodeConfig(c layout.Cluster, n netns.Node) (config.Node, error
 		return config.Node{}, err
 	}
 	return config.Node{
-		Node: n, Nodes: len(c.Nodes), CPUs: runtime.NumCPU(), MemoryMiB: mem, CgroupV1: c.CgroupV1,
+		Node: n, Nodes: len(c.Nodes), CPUs: runtime.NumCPU(), MemoryMiB: mem, CgroupV1: c.CgroupV1, StaticCPUs: c.StaticCPUs,
 		CgroupRoot: "/" + m.State.CgroupName() + "/" + n.Name,
 		NetDir:     m.State.Node(n.Name, "net.d"), CNIBin: layout.CNIDir, OwnCNI: m.State.CNI(""), Runc: runc,
 		Networks: config.NetworksClient{Server: insideURL, CA: m.State.PKI("ca.crt"), Cert: m.State.PKI("networks.crt"), Key: m.State.PKI("networks.key")},

@@ -19,52 +19,58 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/cluster/proc"
 )
 
-// Up starts a cluster with the given number of nodes, of IPv4 or of both families,
-// or checks the one that is running already.
-func (m *Manager) Up(nodes int, dual bool) error {
+// Wanted is the cluster that is asked for.
+type Wanted struct {
+	Nodes int
+	// DualStack: of IPv4 and IPv6.
+	DualStack bool
+	// StaticCPUs: containers can have processors for themselves. Each node then offers
+	// all of the machine's but one, and together they offer more than there is.
+	StaticCPUs bool
+}
+
+// Up starts a cluster, or checks the one that is running already.
+func (m *Manager) Up(w Wanted) error {
 	if err := CheckRoot(); err != nil {
 		return err
 	}
-	if nodes < 1 || nodes > netns.MaxNodes {
-		return fmt.Errorf("--nodes=%d: must be 1..%d", nodes, netns.MaxNodes)
+	if w.Nodes < 1 || w.Nodes > netns.MaxNodes {
+		return fmt.Errorf("--nodes=%d: must be 1..%d", w.Nodes, netns.MaxNodes)
 	}
 	unlock, err := m.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	done, err := m.reuse(nodes, dual)
+	done, err := m.reuse(w)
 	if done || err != nil {
 		return err
 	}
 	start := time.Now()
-	c, self, err := m.prepare(nodes, dual)
+	c, self, err := m.prepare(w)
 	if err != nil {
 		return err
 	}
 	if err := m.start(c, self); err != nil {
 		return fmt.Errorf("%w\n  what was started is left running for inspection; bobtail-cluster down removes it", err)
 	}
-	m.say("up with %d nodes in %.1f s; kubeconfig %s", nodes, time.Since(start).Seconds(), m.State.Kubeconfig())
+	m.say("up with %d nodes in %.1f s; kubeconfig %s", w.Nodes, time.Since(start).Seconds(), m.State.Kubeconfig())
 	return nil
 }
 
 // reuse checks a cluster that is already there. A broken one is taken down: a
 // half-living cluster gives confusing test results.
-func (m *Manager) reuse(nodes int, dual bool) (bool, error) {
+func (m *Manager) reuse(w Wanted) (bool, error) {
 	c, err := m.State.ReadCluster()
 	if errors.Is(err, layout.ErrNoCluster) {
 		return false, nil
 	}
 	if err == nil {
 		if err = m.Check(c); err == nil {
-			if len(c.Nodes) != nodes {
-				return false, fmt.Errorf("a healthy cluster with %d nodes is running; for %d nodes run bobtail-cluster down first", len(c.Nodes), nodes)
+			if err := w.is(c); err != nil {
+				return false, err
 			}
-			if dual && !c.DualStack {
-				return false, errors.New("a healthy cluster of IPv4 alone is running; for --dual-stack run bobtail-cluster down first")
-			}
-			m.say("already up and healthy: %d nodes Ready, DNS available", nodes)
+			m.say("already up and healthy: %d nodes Ready, DNS available", w.Nodes)
 			return true, nil
 		}
 	}
@@ -73,8 +79,21 @@ func (m *Manager) reuse(nodes int, dual bool) (bool, error) {
 	return false, err
 }
 
+// is says what of a healthy cluster is not as it is wanted.
+func (w Wanted) is(c layout.Cluster) error {
+	switch {
+	case len(c.Nodes) != w.Nodes:
+		return fmt.Errorf("a healthy cluster with %d nodes is running; for %d nodes run bobtail-cluster down first", len(c.Nodes), w.Nodes)
+	case w.DualStack && !c.DualStack:
+		return errors.New("a healthy cluster of IPv4 alone is running; for --dual-stack run bobtail-cluster down first")
+	case w.StaticCPUs != c.StaticCPUs:
+		return errors.New("a healthy cluster with another CPU manager is running; for this --static-cpus run bobtail-cluster down first")
+	}
+	return nil
+}
+
 // prepare checks what is needed, records what is there, and makes the folders.
-func (m *Manager) prepare(nodes int, dual bool) (layout.Cluster, string, error) {
+func (m *Manager) prepare(w Wanted) (layout.Cluster, string, error) {
 	var c layout.Cluster
 	versions, err := layout.FindVersions()
 	if err != nil {
@@ -84,7 +103,7 @@ func (m *Manager) prepare(nodes int, dual bool) (layout.Cluster, string, error) 
 	if err != nil {
 		return c, "", err
 	}
-	c = layout.Cluster{Nodes: netns.NodeNames(nodes), DualStack: dual, Tools: layout.Tools{Cache: cache, Versions: versions}}
+	c = layout.Cluster{Nodes: netns.NodeNames(w.Nodes), DualStack: w.DualStack, StaticCPUs: w.StaticCPUs, Tools: layout.Tools{Cache: cache, Versions: versions}}
 	if err := checkTools(c.Tools); err != nil {
 		return c, "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/suites/cores"
 	"github.com/bobtail-dev/bobtail/e2e/suites/crab"
 	"github.com/bobtail-dev/bobtail/e2e/suites/demo"
 	"github.com/bobtail-dev/bobtail/e2e/suites/devices"
@@ -54,6 +55,9 @@ var plays = []play{
 	}},
 	{name: "e2e-devices", run: func(ctx context.Context, s stage) error {
 		return (&devices.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
+	}},
+	{name: "e2e-sched", run: func(ctx context.Context, s stage) error {
+		return (&cores.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
 	}},
 	{name: "e2e-switch", judge: func(only []string) error { return (&onswitch.Suite{Only: only}).Judge() },
 		run: func(ctx context.Context, s stage) error {

@@ -17,8 +17,9 @@ var (
 	// quiet is the end of a query that shows only what is amiss: on a healthy cluster
 	// nothing is, so it is asked without.
 	quiet = regexp.MustCompile(` > 0$`)
-	// groups: none runs here, since this cluster has no volumes (e2e-replica-cluster has).
-	groups = regexp.MustCompile(`\bbobtail_group_`)
+	// elsewhere: no group runs here, since this cluster has no volumes (e2e-replica-cluster
+	// has), and no service that schedules cores (e2e-sched).
+	elsewhere = regexp.MustCompile(`\bbobtail_(group|server_(threads|stolen|parks|slow))_`)
 )
 
 // PanelQueries are all queries of a dashboard, every variable at All.
@@ -39,7 +40,7 @@ func PanelQueries(file string) ([]PanelQuery, error) {
 	var out []PanelQuery
 	for _, p := range board.Panels {
 		for _, t := range p.Targets {
-			if groups.MatchString(t.Expr) {
+			if elsewhere.MatchString(t.Expr) {
 				continue
 			}
 			out = append(out, PanelQuery{p.Title, quiet.ReplaceAllString(variable.ReplaceAllString(t.Expr, ".*"), "")})

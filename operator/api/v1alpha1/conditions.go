@@ -37,6 +37,10 @@ const (
 	// what `spec.device` asks for. It stands beside DeviceUsable.
 	ConditionDeviceAsAsked = "DeviceAsAsked"
 
+	// ConditionCoresAsAsked says whether servers have the processors that
+	// `spec.scheduling` asks for. It is there with that field.
+	ConditionCoresAsAsked = "CoresAsAsked"
+
 	// ConditionReconciling is there, and True, while an accepted object is on its
 	// way to Ready; tools that follow kstatus take that for progress.
 	ConditionReconciling = "Reconciling"
@@ -216,6 +220,14 @@ const (
 	ReasonCPUsShared = "CPUsShared"
 )
 
+// Reasons of ConditionCoresAsAsked; AsAsked, NothingReported and CPUsShared are among
+// them, of cores in place of devices.
+const (
+	// ReasonFewerProcessors: a pod may use fewer processors than `maxCores`; it runs
+	// with what is there.
+	ReasonFewerProcessors = "FewerProcessors"
+)
+
 // Reasons of ConditionAddressed; those of one pod also stand on its condition
 // bobtail.dev/Joined.
 const (
@@ -263,6 +275,14 @@ const (
 	// ReasonWorkersNotReady: fewer workers are ready than the specification
 	// asks for.
 	ReasonWorkersNotReady = "WorkersNotReady"
+
+	// ReasonLanesNotReported: a server has been asked to schedule requests itself, and
+	// has not said yet that it does.
+	ReasonLanesNotReported = "LanesNotReported"
+
+	// ReasonServerIgnoresScheduling: it has run for 30 s and still has not. Its
+	// program knows nothing of `spec.scheduling`. It serves as without that field.
+	ReasonServerIgnoresScheduling = "ServerIgnoresScheduling"
 
 	// ReasonRoutersNotReady: fewer routers are ready than the specification
 	// asks for.

@@ -32,6 +32,11 @@ type NodeHost struct {
 	// +kubebuilder:validation:MaxLength=128
 	ExclusiveCPUs string `json:"exclusiveCPUs,omitempty"`
 
+	// power is what scheduling of cores finds here; absent from an agent that does not
+	// know it.
+	// +optional
+	Power *HostPower `json:"power,omitempty"`
+
 	// iommu is On where devices reach memory by their own tables only, which vfio-pci needs.
 	// +required
 	IOMMU HostIOMMU `json:"iommu,omitempty"`
@@ -61,6 +66,51 @@ type NodeHost struct {
 	// +kubebuilder:validation:MaxItems=32
 	Missing []HostMissing `json:"missing,omitempty"`
 }
+
+// HostPower is who gives processors away, what sets their frequency, and what measures
+// their energy.
+type HostPower struct {
+	// cpuManager is Present where the kubelet gives containers processors for
+	// themselves, which `scheduling.cpus` Exclusive needs.
+	// +required
+	CPUManager HostAbility `json:"cpuManager,omitzero"`
+
+	// cpuFrequency is Present where the kernel can set frequencies.
+	// +required
+	CPUFrequency HostAbility `json:"cpuFrequency,omitzero"`
+
+	// rapl is Present where the processor counts the energy that it takes.
+	// +required
+	RAPL HostAbility `json:"rapl,omitzero"`
+}
+
+// HostAbility is something that a node has, or why it has not.
+type HostAbility struct {
+	// state is Present or Absent.
+	// +required
+	State HostAbilityState `json:"state,omitempty"`
+
+	// value says what is there.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Value string `json:"value,omitempty"`
+
+	// reason says why nothing is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+}
+
+// HostAbilityState says whether something is there.
+// +kubebuilder:validation:Enum=Present;Absent
+type HostAbilityState string
+
+const (
+	// AbilityPresent: it can be used.
+	AbilityPresent HostAbilityState = "Present"
+	// AbilityAbsent: it cannot.
+	AbilityAbsent HostAbilityState = "Absent"
+)
 
 // HostIOMMU says whether the machine has one that is in use.
 // +kubebuilder:validation:Enum=On;Off

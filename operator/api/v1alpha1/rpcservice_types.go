@@ -68,6 +68,14 @@ type RpcServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.protocol == 'R2P2'",message="`flowControl` needs `protocol` R2P2: replies carry what it says"
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.router.placement != 'Switch'",message="`flowControl` needs `router.placement` Software or None: what a switch drops says nothing of it"
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.flowControl.waitMicroseconds < self.requestTimeoutMilliseconds * 1000",message="`flowControl.waitMicroseconds` must be less than `requestTimeoutMilliseconds`: nobody waits for longer"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.protocol == 'R2P2'",message="`scheduling` needs `protocol` R2P2: threads of another server are its own"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.device.type == 'Kernel'",message="`scheduling` needs `device.type` Kernel: its threads read sockets"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.router.placement != 'Switch'",message="`scheduling` needs `router.placement` Software or None: a switch does not follow the cores of a lane"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.scheduling.mode != 'WorkStealing' || (self.workersPerReplica <= 4 && self.workersPerReplica <= self.scheduling.maxCores)",message="`workersPerReplica` counts lanes when `scheduling.mode` is WorkStealing: give 1 to 4, and no more than `scheduling.maxCores`, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.scheduling.mode != 'RunToCompletion' || self.workersPerReplica in [1, self.scheduling.maxCores]",message="`workersPerReplica` is `scheduling.maxCores` when `scheduling.mode` is RunToCompletion: each core is a worker; leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || (self.replicas + 1) * self.scheduling.maxCores <= 1024 || self.scheduling.mode == 'WorkStealing'",message="`replicas` plus 1, times `scheduling.maxCores`, must not be more than 1024 when `scheduling.mode` is RunToCompletion: so many workers one router set handles"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || self.scheduling.mode != 'WorkStealing' || (self.replicas + 1) * ((self.scheduling.maxCores + 15) / 16) <= 1024",message="`replicas` plus 1, times the lanes of 16 cores, must not be more than 1024: so many workers one router set handles"
+// +kubebuilder:validation:XValidation:rule="!has(self.scheduling) || !has(self.server) || !((has(self.server.resources) && ((has(self.server.resources.requests) && 'cpu' in self.server.resources.requests) || (has(self.server.resources.limits) && 'cpu' in self.server.resources.limits))) || (has(self.server.podTemplate) && has(self.server.podTemplate.spec) && has(self.server.podTemplate.spec.containers) && self.server.podTemplate.spec.containers.exists(c, c.name == 'server' && has(c.resources) && ((has(c.resources.requests) && 'cpu' in c.resources.requests) || (has(c.resources.limits) && 'cpu' in c.resources.limits)))))",message="`cpu` may not be given in the resources of the container `server` with `scheduling`: `minCores` is its request and `maxCores` its limit"
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: clients of the two cannot talk to the same pods; create another RpcService"
 // +kubebuilder:validation:XValidation:rule="self.protocol != 'TCP' || self.router.placement == 'None'",message="`router.placement` must be None when `protocol` is TCP: CRAB balances connections by their SYN, and no router sees their requests"
 // +kubebuilder:validation:XValidation:rule="(self.protocol == 'TCP') == has(self.tcp)",message="`tcp` must be given when `protocol` is TCP, and only then: it names the port that servers listen on"
@@ -93,7 +101,9 @@ type RpcServiceSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// workersPerReplica is the number of workers in each server pod. Worker i
-	// listens on UDP port 8000+i and executes one request at a time.
+	// listens on UDP port 8000+i and executes one request at a time. With
+	// `scheduling` a worker is a lane of cores; fewer than the cores need, one for 16
+	// with WorkStealing and one for each with RunToCompletion, stand for that number.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -166,6 +176,11 @@ type RpcServiceSpec struct {
 	// do not wait for too long (docs/guides/flow-control.md).
 	// +optional
 	FlowControl *RpcServiceFlowControl `json:"flowControl,omitempty"`
+
+	// scheduling says how a server uses its cores (docs/guides/work-stealing.md). Left
+	// out, a server does as it is built to, and its resources are as given.
+	// +optional
+	Scheduling *RpcServiceScheduling `json:"scheduling,omitempty"`
 }
 
 // Protocol is what clients speak.
@@ -196,7 +211,7 @@ var LegacyPeersPolicies = []LegacyPeersPolicy{LegacyPeersDeny, LegacyPeersAllow}
 // RpcServiceServer says what runs in the server pods.
 //
 // The container finds its surroundings in the environment: POD_IP,
-// BOBTAIL_PORT, BOBTAIL_WORKERS, BOBTAIL_CTL, BOBTAIL_KEY_DIR and
+// BOBTAIL_PORT, BOBTAIL_WORKERS, with `scheduling` BOBTAIL_SCHEDULING, BOBTAIL_CTL, BOBTAIL_KEY_DIR and
 // BOBTAIL_CONFIG_CACHE; with protocol TCP it is POD_IP and BOBTAIL_PORT alone,
 // with a device other than Kernel also BOBTAIL_DEVICE and BOBTAIL_ADDRESS_FILE.
 // It runs as user 65532 without privileges, with such a device as root with few
@@ -440,4 +455,9 @@ type RpcServiceStatus struct {
 	// flowControl is what servers say of it; absent while `spec.flowControl` is.
 	// +optional
 	FlowControl *FlowControlStatus `json:"flowControl,omitempty"`
+
+	// scheduling is what servers say of their cores; absent while `spec.scheduling`
+	// is, or no server says anything.
+	// +optional
+	Scheduling *SchedulingStatus `json:"scheduling,omitempty"`
 }

@@ -24,9 +24,11 @@ type (
 	Hedging   = config.Hedging
 	// FlowControl is flow control by waiting time.
 	FlowControl = config.FlowControl
-	Member      = config.Member
-	Router      = config.Router
-	FieldError  = config.FieldError
+	// Scheduling is how servers use their cores.
+	Scheduling = config.Scheduling
+	Member     = config.Member
+	Router     = config.Router
+	FieldError = config.FieldError
 )
 
 // ConfigAPIVersion is the only version of the document in use.
@@ -52,20 +54,22 @@ const (
 
 // Histograms and the dataplane's answers; see packages ll7 and ctl.
 type (
-	Histogram      = ll7.Histogram
-	Value          = ll7.Value
-	State          = ctl.State
-	WorkerState    = ctl.WorkerState
-	RouterHeard    = ctl.RouterHeard
-	HedgingState   = ctl.HedgingState
-	FastPathState  = ctl.FastPathState
-	FlowState      = ctl.FlowState
-	DeviceState    = ctl.DeviceState
-	Hello          = ctl.Hello
-	Counters       = ctl.Counters
-	Sample         = ctl.Sample
-	HistogramReply = ctl.Histogram
-	CtlError       = ctl.Error
+	Histogram     = ll7.Histogram
+	Value         = ll7.Value
+	State         = ctl.State
+	WorkerState   = ctl.WorkerState
+	RouterHeard   = ctl.RouterHeard
+	HedgingState  = ctl.HedgingState
+	FastPathState = ctl.FastPathState
+	FlowState     = ctl.FlowState
+	// SchedulingState is what the cores of a server do.
+	SchedulingState = ctl.SchedulingState
+	DeviceState     = ctl.DeviceState
+	Hello           = ctl.Hello
+	Counters        = ctl.Counters
+	Sample          = ctl.Sample
+	HistogramReply  = ctl.Histogram
+	CtlError        = ctl.Error
 )
 
 // RenderConfig validates a document and returns its canonical text and the

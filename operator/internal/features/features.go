@@ -17,6 +17,7 @@ const (
 	Experiments = "experiments"
 	Switches    = "switches"
 	Groups      = "groups"
+	Cores       = "cores"
 	CRAB        = "crab"
 )
 
@@ -55,6 +56,7 @@ var All = []Feature{
 		{"", "pods/eviction", []string{"create"}},
 		{"apps", "statefulsets", []string{"get", "list", "watch", "create", "patch"}},
 	}},
+	{Name: Cores, About: "a change of `spec.scheduling` in place", Rights: []Right{{"", "pods/resize", []string{"patch"}}}},
 	{Name: CRAB, About: "CRAB", Kind: "NodeDataplane", Optional: true, Rights: []Right{
 		{"", "services", []string{"list", "watch"}},
 		{"", "services/status", []string{"patch"}},

@@ -73,6 +73,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		Experiments: "the right to patch latencyexperiments.bobtail.dev/status; the right to get, list, watch, create, patch jobs.batch",
 		Switches:    "kind ProgrammableSwitch; the right to patch programmableswitches.bobtail.dev/status",
 		Groups:      "kind ReplicationGroup; the right to patch replicationgroups.bobtail.dev/status",
+		Cores:       "",
 		CRAB:        "kind NodeDataplane",
 	} {
 		missing, err := Find(name).Missing(t.Context(), c)

@@ -59,6 +59,7 @@ func Read(s Sources) *v1alpha1.NodeHost {
 		NUMANodes: int32(len(nodes)), IsolatedCPUs: bounded(r.text("sys/devices/system/cpu/isolated"), 128), // #nosec G115 -- of folders
 		ExclusiveCPUs: bounded(ranges(given.CPUs), 128), IOMMU: r.iommu(), AFXDP: r.afxdp(), Hugepages: r.hugepages(nodes),
 	}
+	h.Power = r.power(given, kubelet{asked: asked, err: err})
 	cards := r.cards()
 	known := asked && err == nil
 	for _, card := range cards {

@@ -164,6 +164,9 @@ func (p *planned) fromObjective(cmd *cobra.Command, arg string, connect connecto
 	}
 	if !given("workers-per-replica") {
 		p.perReplica = int(service.Spec.WorkersPerReplica)
+		if c := service.Spec.Scheduling; c != nil {
+			p.perReplica = int(c.MaxCores)
+		}
 	}
 	policy := p.router.Policy
 	p.router = service.Spec.Router

@@ -71,7 +71,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 			Forwarding: string(Forwarding(s)), DeviceProfile: string(cmp.Or(peers.Device, v1alpha1.DeviceKernel)),
 			LegacyPeers:                string(s.Spec.LegacyPeers),
 			RequestTimeoutMilliseconds: int(s.Spec.RequestTimeoutMilliseconds),
-			WorkersPerReplica:          int(s.Spec.WorkersPerReplica),
+			WorkersPerReplica:          int(s.Spec.Lanes()),
 		},
 		KeyIDs: peers.KeyIDs,
 	}
@@ -80,6 +80,7 @@ func Config(s *v1alpha1.RpcService, peers Peers) *dataplane.Config {
 	}
 	doc.Service.Hedging = hedging(s, peers.Hedging)
 	doc.Service.FlowControl = flowControl(s, peers.Objective)
+	doc.Service.Scheduling = scheduling(s)
 	if o := peers.Objective; o != nil {
 		doc.Service.Admission = o.Admission
 		doc.Sources = append(doc.Sources, o.Source)

@@ -60,7 +60,7 @@ func serviceType() metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Ki
 func serverPolicy(in Input) *networkingv1.NetworkPolicy {
 	workers := networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolUDP), Port: ptr(intstr.FromInt32(WorkerPort))}
 	// Pods of an earlier specification serve until they are gone.
-	if n := max(in.Service.Spec.WorkersPerReplica, in.LiveWorkers); n > 1 {
+	if n := max(in.Service.Spec.Lanes(), in.LiveWorkers); n > 1 {
 		workers.EndPort = ptr(WorkerPort + n - 1)
 	}
 	return policy(in, ServerName(in.Service), v1alpha1.ComponentServer,

@@ -36,10 +36,11 @@ func serverDeployment(in Input) *appsv1.Deployment {
 	// container cannot know.
 	pod.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: v1alpha1.PodConditionJoined}}
 	pod.TopologySpreadConstraints = spread(s, v1alpha1.ComponentServer)
-	pod = onItsDevice(in, merged(pod, serverTemplate(s)))
+	pod = onItsCores(in, onItsDevice(in, merged(pod, serverTemplate(s))))
 	d := deployment(in, ServerName(s), v1alpha1.ComponentServer, Replicas(s), pod)
 	described(&d.Spec.Template, s.Spec.Server.PodTemplate)
-	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.WorkersPerReplica))
+	d.Spec.Template.Annotations[AnnotationWorkers] = strconv.Itoa(int(s.Spec.Lanes()))
+	markCores(in, &d.Spec.Template)
 	return d
 }
 
@@ -165,7 +166,7 @@ func serverContainer(in Input) corev1.Container {
 	}
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "BOBTAIL_PORT", Value: strconv.Itoa(WorkerPort)},
-		corev1.EnvVar{Name: "BOBTAIL_WORKERS", Value: strconv.Itoa(int(in.Service.Spec.WorkersPerReplica))},
+		corev1.EnvVar{Name: "BOBTAIL_WORKERS", Value: strconv.Itoa(int(in.Service.Spec.Lanes()))},
 	)
 	if len(spec.Command) == 0 {
 		c.Args = []string{
@@ -174,7 +175,7 @@ func serverContainer(in Input) corev1.Container {
 		}
 	}
 	c.Args = append(c.Args, spec.Args...)
-	for i := range in.Service.Spec.WorkersPerReplica {
+	for i := range in.Service.Spec.Lanes() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{
 			Name: "worker-" + strconv.Itoa(int(i)), ContainerPort: WorkerPort + i, Protocol: corev1.ProtocolUDP,
 		})

@@ -71,6 +71,10 @@ type Input struct {
 	// Restoring: the group is to begin with what `spec.restore` names.
 	Restoring bool
 
+	// Standing is what the live server Deployment says of its cores; the zero value:
+	// nothing.
+	Standing Standing
+
 	// LiveWorkers is the number of workers of the pod that has the most of
 	// them. During a rollout it may be above what the specification asks for.
 	LiveWorkers int32

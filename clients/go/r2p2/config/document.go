@@ -39,6 +39,8 @@ const (
 	MaxClass                = 7
 	MaxProbePerMillion      = 1000000
 	MaxWaitMicroseconds     = 10000000
+	MaxBatchSize            = 1024
+	MaxCores                = 64
 )
 
 // Document is the whole configuration of one RpcService.
@@ -84,6 +86,20 @@ type Service struct {
 	Hedging *Hedging `json:"hedging,omitempty"`
 	// FlowControl is what servers tell clients that ask how much they may send; nil: nothing.
 	FlowControl *FlowControl `json:"flowControl,omitempty"`
+	// Scheduling is how a server's threads share its requests; nil: as the server is built.
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+}
+
+// Scheduling is what servers that know of it do with their cores (D-3, D-4, D-6).
+type Scheduling struct {
+	Mode string `json:"mode"`
+	// BatchSize is how many packets a thread takes at once.
+	BatchSize int `json:"batchSize"`
+	// MinCores run always, up to MaxCores as the load wants.
+	MinCores int `json:"minCores"`
+	MaxCores int `json:"maxCores"`
+	// Ordering is PerRequest, or PerClient: requests of a client one after the other.
+	Ordering string `json:"ordering"`
 }
 
 // FlowControl is how long requests may wait (F-1…F-8).

@@ -67,7 +67,27 @@ func (s *Service) validate() *FieldError {
 		s.Admission.validate(),
 		s.Hedging.validate(s.Policy),
 		s.FlowControl.validate(),
+		s.Scheduling.validate(),
 	)
+}
+
+func (c *Scheduling) validate() *FieldError {
+	if c == nil {
+		return nil
+	}
+	if err := first(
+		oneOf("service.scheduling.mode", c.Mode, SchedulingModes),
+		within("service.scheduling.batchSize", c.BatchSize, 1, MaxBatchSize),
+		within("service.scheduling.minCores", c.MinCores, 1, MaxCores),
+		within("service.scheduling.maxCores", c.MaxCores, 1, MaxCores),
+		oneOf("service.scheduling.ordering", c.Ordering, Orderings),
+	); err != nil {
+		return err
+	}
+	if c.MinCores > c.MaxCores {
+		return invalid("service.scheduling.minCores", "must be at most maxCores, %d; got %d", c.MaxCores, c.MinCores)
+	}
+	return nil
 }
 
 func (f *FlowControl) validate() *FieldError {

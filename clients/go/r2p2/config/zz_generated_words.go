@@ -28,5 +28,11 @@ var HedgingModes = []string{"LoadAware", "Delayed", "Probe"}
 // FlowControlModels are the words of service.flowControl.model.
 var FlowControlModels = []string{"Refined", "Paper"}
 
+// SchedulingModes are the words of service.scheduling.mode.
+var SchedulingModes = []string{"RunToCompletion", "WorkStealing"}
+
+// Orderings are the words of service.scheduling.ordering.
+var Orderings = []string{"PerRequest", "PerClient"}
+
 // Cancellations are the words of service.hedging.cancellation.
 var Cancellations = []string{"Answered", "Preemptive"}

@@ -133,6 +133,26 @@ type State struct {
 	Backlog       *int           `json:"backlog,omitempty"`     // server only: requests accepted and not finished
 	Workers       []ServedWorker `json:"workers,omitempty"`     // server only
 	FlowControl   *FlowState     `json:"flowControl,omitempty"` // server only, absent without it
+	// Scheduling is of a server whose threads schedule requests as it was asked to.
+	Scheduling *SchedulingState `json:"scheduling,omitempty"`
+}
+
+// SchedulingState is what the threads of a server do. Cores are of all lanes.
+type SchedulingState struct {
+	Mode  string `json:"mode"`
+	Lanes int    `json:"lanes"`
+	// ActiveCores run now. At least MinCores and at most MaxCores may: what was asked
+	// for, and no more than there are Processors.
+	ActiveCores int `json:"activeCores"`
+	MinCores    int `json:"minCores"`
+	MaxCores    int `json:"maxCores"`
+	Processors  int `json:"processors"`
+	// Steals are turns in which a core took what another one had, Parks times that a
+	// core was put to sleep, SlowHandlers those above 10 ms.
+	Steals             uint64 `json:"steals"`
+	Parks              uint64 `json:"parks"`
+	SlowHandlers       uint64 `json:"slowHandlers"`
+	LongestNanoseconds uint64 `json:"longestNanoseconds"`
 }
 
 // FlowState is what a server's flow control decided last, of the port that is

@@ -18,7 +18,7 @@ import (
 
 const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
 
-  up [--nodes=2] [--dual-stack]
+  up [--nodes=2] [--dual-stack] [--static-cpus]
                           start the cluster, or check the one that runs (root)
   down                    end it, put everything back, report leftovers (root)
   status [--json]         processes, nodes, cgroup2 folders
@@ -56,15 +56,14 @@ func exitCode(err error) int {
 
 // call is one command line, parsed.
 type call struct {
-	m     *lifecycle.Manager
-	args  []string
-	nodes int
-	dual  bool
-	json  bool
+	m      *lifecycle.Manager
+	args   []string
+	wanted lifecycle.Wanted
+	json   bool
 }
 
 var commands = map[string]func(call) error{
-	"up":              func(c call) error { return c.m.Up(c.nodes, c.dual) },
+	"up":              func(c call) error { return c.m.Up(c.wanted) },
 	"down":            down,
 	"status":          status,
 	"kubeconfig":      kubeconfig,
@@ -118,8 +117,9 @@ func parse(command string, args []string) (call, error) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usageText) }
 	state := flags.String("state", def, "")
-	flags.IntVar(&c.nodes, "nodes", 2, "")
-	flags.BoolVar(&c.dual, "dual-stack", false, "")
+	flags.IntVar(&c.wanted.Nodes, "nodes", 2, "")
+	flags.BoolVar(&c.wanted.DualStack, "dual-stack", false, "")
+	flags.BoolVar(&c.wanted.StaticCPUs, "static-cpus", false, "")
 	flags.BoolVar(&c.json, "json", false, "")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -5,11 +5,13 @@ package rpcservice
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -26,16 +28,19 @@ type outcome struct {
 	document desired
 	// written is the version of each object as it was last written, by name.
 	written map[string]string
+	// resizeRefused is what the API server said against a change of CPU, by pod.
+	resizeRefused map[string]string
 	// failed is what may pass and is tried again.
 	failed error
 }
 
 // act writes what the plan says.
 func (r *Reconciler) act(ctx context.Context, s *snapshot, p *plan) *outcome {
-	out := &outcome{accepted: p.accepted, failed: p.failed, written: map[string]string{}}
+	out := &outcome{accepted: p.accepted, failed: p.failed, written: map[string]string{}, resizeRefused: map[string]string{}}
 	r.keep(s, p.remember)
 	secrets := p.secrets && out.note(r.writeKeys(ctx, s, p)) && out.note(r.writeCertificate(ctx, s, p))
 	r.writeObjects(ctx, p, out)
+	r.resizePods(ctx, p, out)
 	if secrets && p.failed == nil {
 		r.writeConfig(ctx, s, p, out)
 	}
@@ -60,6 +65,29 @@ func (r *Reconciler) writeObjects(ctx context.Context, p *plan, out *outcome) {
 	for _, o := range p.objects {
 		if o.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
 			out.written[o.GetName()] = r.applied.Written(o)
+		}
+	}
+}
+
+// resizePods changes the CPU of pods in place. A pod that cannot be changed goes on with
+// what it has: the status says why.
+func (r *Reconciler) resizePods(ctx context.Context, p *plan, out *outcome) {
+	if !out.accepted.OK() {
+		return
+	}
+	for _, one := range p.resizes {
+		main := one.pod.Spec.Containers[0]
+		text, err := json.Marshal(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+			"name": main.Name, "resources": render.WithCores(main.Resources, one.cores)}}}})
+		if err == nil {
+			err = r.Client.SubResource("resize").Patch(ctx, one.pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, text), client.FieldOwner(fieldManager))
+		}
+		switch {
+		case client.IgnoreNotFound(err) == nil:
+		case refusal(err) != "":
+			out.resizeRefused[one.pod.Name] = err.Error()
+		default:
+			out.failed = errors.Join(out.failed, fmt.Errorf("change the CPU of pod %s: %w", one.pod.Name, err))
 		}
 	}
 }

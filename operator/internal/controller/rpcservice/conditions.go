@@ -21,6 +21,7 @@ import (
 type verdicts struct {
 	accepted, programmed, ready verdict.Verdict
 	usable, addressed, asAsked  verdict.Verdict            // with a device other than Kernel
+	cores                       verdict.Verdict            // with scheduling
 	joined                      map[string]verdict.Verdict // by server pod
 }
 
@@ -46,7 +47,8 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 		v.usable, v.addressed = p.device.usable, decideAddressed(s)
 		v.asAsked = decideAsAsked(s, p.device.device)
 	}
-	v.ready = readyAtSwitch(p.onSwitch, decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written)))
+	v.cores = decideCores(s)
+	v.ready = readyAtSwitch(p.onSwitch, readyWithLanes(s, decideReady(s, v.accepted, v.programmed, rollingOut(s, p.objects, done.written))))
 	return v
 }
 
@@ -134,7 +136,7 @@ func list(names []string) string {
 // the present specification yet.
 func decideReady(s *snapshot, accepted, programmed verdict.Verdict, rollingOut string) verdict.Verdict {
 	want := render.Replicas(s.service)
-	readyWorkers, wantWorkers := countReadyWorkers(s), int(want*s.service.Spec.WorkersPerReplica)
+	readyWorkers, wantWorkers := countReadyWorkers(s), int(want*s.service.Spec.Lanes())
 	serving := fmt.Sprintf("%d of %d workers and %d routers ready", readyWorkers, wantWorkers, countReady(s.routers))
 	if render.TCP(s.service) {
 		serving = fmt.Sprintf("%d of %d servers ready", readyWorkers, wantWorkers)

@@ -41,6 +41,8 @@ type plan struct {
 	fastPath fastPath
 	device   deviceDecision
 	onSwitch switchDecision
+	// resizes are the pods whose CPU is changed in place.
+	resizes  []resize
 	remember memory
 	// failed is what could not be planned and is tried again.
 	failed error
@@ -65,6 +67,8 @@ func planFor(s *snapshot) *plan {
 	p.remember.lagged = lagging(s)
 	p.planSwitch(s)
 	p.planDevice(s)
+	p.input.Standing, _ = render.StandingOf(s.serverDeployment)
+	p.resizes = decideResizes(s)
 	p.objects = render.Objects(p.input)
 	if p.overTCP || !p.accepted.OK() && (!s.live.exists || s.secretTaken) {
 		return p

@@ -33,7 +33,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	verdict.SetAll(&st.Conditions, map[string]verdict.Verdict{
 		v1alpha1.ConditionAccepted: v.accepted, v1alpha1.ConditionProgrammed: v.programmed, v1alpha1.ConditionReady: v.ready,
 	}, service.Generation, s.now)
-	for kind, about := range map[string]verdict.Verdict{v1alpha1.ConditionDeviceUsable: v.usable, v1alpha1.ConditionAddressed: v.addressed, v1alpha1.ConditionDeviceAsAsked: v.asAsked} {
+	for kind, about := range map[string]verdict.Verdict{v1alpha1.ConditionDeviceUsable: v.usable, v1alpha1.ConditionAddressed: v.addressed, v1alpha1.ConditionDeviceAsAsked: v.asAsked, v1alpha1.ConditionCoresAsAsked: v.cores} {
 		if about.Reason == "" {
 			meta.RemoveStatusCondition(&st.Conditions, kind)
 			continue
@@ -44,7 +44,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	st.Replicas = countExisting(s.servers)
 	st.Selector = labels.SelectorFromSet(render.Selector(service.Name, v1alpha1.ComponentServer)).String()
 	st.ReadyWorkers = int32(countReadyWorkers(s)) // bounded by maxWorkers plus a rollout
-	st.DesiredWorkers = render.Replicas(service) * service.Spec.WorkersPerReplica
+	st.DesiredWorkers = render.Replicas(service) * service.Spec.Lanes()
 	st.Workers = fmt.Sprintf("%d/%d", st.ReadyWorkers, st.DesiredWorkers)
 	if p.overTCP {
 		st.Addresses = frontAddresses(s)
@@ -58,6 +58,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 	st.FastPath = fastPathStatus(s, p.fastPath)
 	st.Jitter = jitterStatus(s)
 	st.FlowControl = flowControlStatus(s)
+	st.Scheduling = schedulingStatus(s, unfinishedResizes(s, done.resizeRefused))
 	if done.document.hash != "" {
 		st.ConfigHash = done.document.hash
 	}
@@ -171,6 +172,7 @@ func warns(c metav1.Condition) bool {
 		return false
 	}
 	return c.Type == v1alpha1.ConditionAccepted || c.Type == v1alpha1.ConditionDeviceUsable ||
+		c.Reason == v1alpha1.ReasonServerIgnoresScheduling || c.Type == v1alpha1.ConditionCoresAsAsked && c.Status == metav1.ConditionFalse ||
 		c.Type == v1alpha1.ConditionDeviceAsAsked && c.Status == metav1.ConditionFalse ||
 		c.Type == v1alpha1.ConditionAddressed && c.Reason != v1alpha1.ReasonNetworkStatusMissing || c.Type == v1alpha1.ConditionProgrammed && !passes[c.Reason]
 }
