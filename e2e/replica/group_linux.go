@@ -53,6 +53,7 @@ type Kind struct {
 	Multicast  bool   // of a HovercRaft group: the box sends one packet to all
 	Repliers   string // "JBSQ", "Random"; "": not said
 	Patient    bool   // nobody stands for election because the machine is busy
+	Redis      bool   // members are Redis servers
 }
 
 // Group is a group and where it lives.
@@ -223,6 +224,12 @@ func (g *Group) Start(m *Member) error {
 	argv = append(argv, "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
 	if m != g.Box {
 		argv = append(argv, g.extra...) // the last word
+	}
+	if g.Redis && m != g.Box {
+		var err error
+		if argv, err = g.redis(m, argv[1:]); err != nil {
+			return err
+		}
 	}
 	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 	if err != nil {

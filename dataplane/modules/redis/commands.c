@@ -337,7 +337,7 @@ struct bt_redis_verdict bt_redis_judge(const struct bt_resp_word *word, unsigned
     v.why = c->why;
     for (unsigned i = c->options; c->never != NULL && i < count; i++) {
         if (among(word[i], c->never)) {
-            return (struct bt_redis_verdict){BT_REDIS_REFUSED, c->then, word[i]};
+            return (struct bt_redis_verdict){BT_REDIS_REFUSED, c->then, word[0], word[i]};
         }
     }
     return v;

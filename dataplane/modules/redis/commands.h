@@ -49,9 +49,10 @@ const struct bt_redis_command *bt_redis_command_find(struct bt_resp_word name);
 bool bt_redis_word_is(struct bt_resp_word w, const char *small_letters);
 
 struct bt_redis_verdict {
-    enum bt_redis_use use;     // READ or WRITE, or REFUSED
-    enum bt_redis_refusal why; // of REFUSED
-    struct bt_resp_word name;  // the command, or its option, that is refused
+    enum bt_redis_use use;      // READ or WRITE, or REFUSED
+    enum bt_redis_refusal why;  // of REFUSED
+    struct bt_resp_word name;   // the command
+    struct bt_resp_word option; // that is refused; n = 0: the command itself is
 };
 struct bt_redis_verdict bt_redis_judge(const struct bt_resp_word *word, unsigned count);
 

@@ -44,9 +44,10 @@ static void put_text(const char *text)
 
 static void put_refusal(const struct bt_redis_verdict *v)
 {
-    char name[SHOWN], line[256];
-    snprintf(line, sizeof line, "-ERR bobtail: '%s' is refused: %s\r\n", shown(v->name, name),
-             bt_redis_refusal_text(v->why));
+    char name[SHOWN], option[SHOWN], line[384];
+    bool with = v->option.n != 0;
+    snprintf(line, sizeof line, "-ERR bobtail: '%s'%s%s%s is refused: %s\r\n", shown(v->name, name),
+             with ? " with '" : "", shown(v->option, option), with ? "'" : "", bt_redis_refusal_text(v->why));
     put_text(line);
 }
 
