@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
-	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
@@ -59,7 +58,7 @@ func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
 	if g.Box != nil && n > 1 { // one client alone is to find the box through the members
 		members = []string{g.Box.Address()}
 	}
-	err := bed.Inside(g.Net.Namespace(g.Clients), func() error {
+	err := g.inside(func() error {
 		for range n {
 			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: max(8*time.Second, 3*attempt), Attempt: attempt})
 			if err != nil {

@@ -40,6 +40,7 @@ const (
 type Member struct {
 	ID   int
 	Host int
+	IP   string
 	Name string
 	Dir  string // its disk
 	proc *bed.Process
@@ -54,6 +55,7 @@ type Kind struct {
 	Repliers   string // "JBSQ", "Random"; "": not said
 	Patient    bool   // nobody stands for election because the machine is busy
 	Redis      bool   // members are Redis servers
+	Here       bool   // on this machine's loopback, without a network in between: what is measured is the group
 }
 
 // Group is a group and where it lives.
@@ -131,16 +133,18 @@ func program(name, variable string) string {
 // NewGroup makes the network, the documents and the disks for up to `places`
 // members, the first `voters` of which found the group, and starts those.
 func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
-	n, err := bed.NewNetwork(places + 2)
-	if err != nil {
-		return nil, err
+	g := &Group{Clients: places, Dir: dir, Kind: kind}
+	if !kind.Here {
+		var err error
+		if g.Net, err = bed.NewNetwork(places + 2); err != nil {
+			return nil, err
+		}
 	}
-	g := &Group{Net: n, Clients: places, Dir: dir, Kind: kind}
 	if kind.HovercRaft {
-		g.Box = &Member{Host: places + 1, Name: "box"}
+		g.Box = &Member{Host: places + 1, IP: g.ip(places + 1), Name: "box"}
 	}
 	for i := range places {
-		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
+		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, IP: g.ip(i), Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
 	}
 	for _, m := range g.Members[:voters] {
 		g.founders = append(g.founders, m.Name)
@@ -162,6 +166,22 @@ func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
 	return g, nil
 }
 
+// ip of a host.
+func (g *Group) ip(host int) string {
+	if g.Here {
+		return fmt.Sprintf("127.119.7.%d", host+1)
+	}
+	return bed.V4(host)
+}
+
+// inside runs f where the clients are.
+func (g *Group) inside(f func() error) error {
+	if g.Here {
+		return f()
+	}
+	return bed.Inside(g.Net.Namespace(g.Clients), f)
+}
+
 // document of the group as it is now; changed by edit.
 func (g *Group) document(edit func(doc map[string]any)) []byte {
 	storage := "Always"
@@ -170,7 +190,7 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	}
 	var members []map[string]any
 	for _, m := range g.Members {
-		members = append(members, map[string]any{"name": m.Name, "id": m.ID, "address": bed.V4(m.Host), "memberPort": memberPort, "clientPort": clientPort})
+		members = append(members, map[string]any{"name": m.Name, "id": m.ID, "address": m.IP, "memberPort": memberPort, "clientPort": clientPort})
 	}
 	doc := map[string]any{
 		"apiVersion": "dataplane.bobtail.dev/v1", "kind": "ReplicationGroup", "sources": []any{},
@@ -187,7 +207,7 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	}
 	if g.HovercRaft {
 		doc["group"].(map[string]any)["protocol"] = "HovercRaft"
-		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": bed.V4(g.Box.Host), "clientPort": clientPort, "feedbackPort": feedback}}
+		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": g.Box.IP, "clientPort": clientPort, "feedbackPort": feedback}}
 	}
 	if g.Repliers != "" {
 		doc["group"].(map[string]any)["repliers"] = g.Repliers
@@ -231,7 +251,7 @@ func (g *Group) Start(m *Member) error {
 			return err
 		}
 	}
-	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
+	p, err := g.run(m, ctl, argv)
 	if err != nil {
 		return err
 	}
@@ -240,6 +260,13 @@ func (g *Group) Start(m *Member) error {
 		_, err := os.Stat(ctl)
 		return err == nil || !p.Running()
 	})
+}
+
+func (g *Group) run(m *Member, ctl string, argv []string) (*bed.Process, error) {
+	if g.Here {
+		return bed.StartHere(m.Name, g.Dir, ctl, argv...)
+	}
+	return g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 }
 
 // All are the members and the box, where there is one.
@@ -260,7 +287,7 @@ func (m *Member) Kill() { m.proc.Kill() }
 func (m *Member) Signal(s syscall.Signal) { m.proc.Signal(s) }
 
 // Address where it takes clients' requests.
-func (m *Member) Address() string { return fmt.Sprintf("%s:%d", bed.V4(m.Host), clientPort) }
+func (m *Member) Address() string { return fmt.Sprintf("%s:%d", m.IP, clientPort) }
 
 // ask sends one message to the member's control socket.
 func (g *Group) ask(m *Member, message any) (*Status, error) {
@@ -420,7 +447,9 @@ func (g *Group) Close() error {
 			errs = append(errs, fmt.Errorf("%s: %s", m.Name, strings.Join(reports, "\n")))
 		}
 	}
-	g.Net.Close()
+	if g.Net != nil {
+		g.Net.Close()
+	}
 	return errors.Join(errs...)
 }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/redis"
-	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
@@ -85,7 +84,7 @@ func (g *Group) redis(m *Member, words []string) ([]string, error) {
 	if err := os.MkdirAll(g.folder(m), 0o755); err != nil {
 		return nil, err
 	}
-	argv = append(argv, "--bind", "0.0.0.0", "--port", strconv.Itoa(redisPort), "--protected-mode", "no", "--save", "", "--appendonly", "no",
+	argv = append(argv, "--bind", m.IP, "--port", strconv.Itoa(redisPort), "--protected-mode", "no", "--save", "", "--appendonly", "no",
 		"--dir", g.folder(m), "--dbfilename", "bobtail.rdb", "--enable-debug-command", "yes",
 		"--loadmodule", module("bobtail-ycsb.so"),
 		"--loadmodule", module("bobtail-redis.so"), "allow-read=ycsb.scan", "allow-write=ycsb.insert")
@@ -99,8 +98,8 @@ func (g *Group) redis(m *Member, words []string) ([]string, error) {
 // the answer's text, of an array each element's on a line.
 func (g *Group) AskRedis(m *Member, words ...string) (string, error) {
 	var conn net.Conn
-	err := bed.Inside(g.Net.Namespace(g.Clients), func() (err error) {
-		conn, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", bed.V4(m.Host), redisPort), patience)
+	err := g.inside(func() (err error) {
+		conn, err = net.DialTimeout("tcp", fmt.Sprintf("%s:%d", m.IP, redisPort), patience)
 		return err
 	})
 	if err != nil {

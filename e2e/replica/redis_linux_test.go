@@ -17,7 +17,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/redis"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
-	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
@@ -31,7 +30,7 @@ func beginRedis(t *testing.T, voters, places int, kind Kind) (*play, *redis.Clie
 		members = append(members, m.Address())
 	}
 	var c *redis.Client
-	p.must(bed.Inside(p.g.Net.Namespace(p.g.Clients), func() (err error) {
+	p.must(p.g.inside(func() (err error) {
 		c, err = redis.Dial(context.Background(), replica.Config{Members: members, Timeout: patience})
 		return err
 	}))
@@ -64,7 +63,7 @@ func TestRedisFaults(t *testing.T) {
 func (p *play) fill(c *redis.Client) {
 	p.t.Helper()
 	const writers = 8
-	for n := 0; ; n += writers * 20 {
+	for n := 0; n < 20000; n += writers * 20 {
 		var ended sync.WaitGroup
 		errs := make([]error, writers)
 		for w := range writers {
@@ -88,6 +87,7 @@ func (p *play) fill(c *redis.Client) {
 			return
 		}
 	}
+	p.t.Fatal("20,000 records, and a member keeps its whole log")
 }
 
 // a new member takes up a snapshot that Redis wrote, a member that was away
@@ -244,7 +244,7 @@ func TestRedisSettings(t *testing.T) {
 		{"allow-write=set", "", "allow-write=set"},
 	} {
 		g := &Group{Dir: t.TempDir()}
-		argv, err := g.redis(&Member{Name: "m1"}, nil)
+		argv, err := g.redis(&Member{Name: "m1", IP: "127.119.8.1"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
