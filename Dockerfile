@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every image of Bobtail, one target per component:
-#   operator agent sidecar lancet router serve load crab-lb replica example
+#   operator agent sidecar lancet router serve load crab-lb replica redis example
 # `make images` builds them all; with Docker: docker build --target router .
 #
 # Go programs are static and stand alone; C programs are linked against the
@@ -88,9 +88,13 @@ RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ni
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
       apps/bobtail-crab-lb/bobtail-crab-lb apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box \
-      apps/bobtail-aggregator/bobtail-aggregator \
+       apps/bobtail-aggregator/bobtail-aggregator \
+       modules/redis/bobtail-redis.so modules/redis/bobtail-ycsb.so \
  && for p in router serve load crab-lb replica box aggregator; do \
       install -D -s /build/dataplane/apps/bobtail-$p/bobtail-$p /out/bobtail-$p || exit 1; \
+    done \
+ && for m in redis ycsb; do \
+      install -D -s -m 644 /build/dataplane/modules/redis/bobtail-$m.so /out/modules/bobtail-$m.so || exit 1; \
     done
 
 FROM docker.io/library/debian:bookworm-slim AS c-runtime
@@ -118,3 +122,14 @@ ENTRYPOINT ["/usr/bin/bobtail-crab-lb"]
 FROM c-runtime AS replica
 COPY --from=c-build /out/bobtail-replica /out/bobtail-box /out/bobtail-aggregator /usr/bin/
 ENTRYPOINT ["/usr/bin/bobtail-replica"]
+
+# Debian's Redis, unmodified, with a member of a group inside.
+FROM docker.io/library/debian:bookworm-slim AS redis
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends libsodium23 redis-server redis-tools \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log
+COPY --from=c-build /out/bobtail-replica /out/bobtail-box /out/bobtail-aggregator /usr/bin/
+COPY --from=c-build /out/modules /usr/lib/bobtail
+COPY dataplane/modules/redis/bobtail-redis /usr/bin/
+USER 65532:65532
+ENTRYPOINT ["/usr/bin/bobtail-redis"]

@@ -102,8 +102,18 @@ def aggregator():
     put("group", b"\3" + b"".join(bytes([5, 1]) + given(*word) + bytes([1, 1, 9]) for word in words))
 
 
+def resp():
+    """Commands of Redis, alone and behind one another, and what is nearly one."""
+    written = lambda *words: b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+    some = [written(b"GET", b"a"), written(b"set", b"a", b"1", b"NX", b"PX", b"9"), written(b"COPY", b"a", b"b", b"DB", b"1"), written(b"SPOP", b""),
+            written(b"ycsb.scan", b"t", b"u", b"3")]
+    for one in (*some, b"".join(some), b"PING\r\n", b"*1\r\n$-1\r\n", b"*2\r\n$1\r\na\r\n", b"*01\r\n$1\r\na\r\n"):
+        put("resp", one)
+
+
 def main():
     lancet()
+    resp()
     group()
     aggregator()
     doc = json.loads((HERE.parent / "tests/vectors/r2p2.json").read_text(encoding="utf-8"))

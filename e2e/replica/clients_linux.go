@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
-	"github.com/bobtail-dev/bobtail/e2e/faults/bed"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
@@ -23,6 +22,7 @@ import (
 type Clients struct {
 	g    *Group
 	list []*replica.Client
+	tongue
 	acks atomic.Int64 // writes acknowledged so far
 
 	mu    sync.Mutex
@@ -30,9 +30,27 @@ type Clients struct {
 	asked []time.Time
 }
 
+// A tongue is how operations are put to a service. Its answers are not judged here.
+type tongue struct {
+	ask    func(o *history.Op) []byte
+	answer func(o *history.Op, reply []byte) error // of a reply that is not empty
+}
+
+// speaks the language of the service of bobtail-replica.
+var builtIn = tongue{
+	ask: (*history.Op).Body,
+	answer: func(o *history.Op, reply []byte) error {
+		o.Status, o.Result = reply[0], string(reply[1:])
+		return nil
+	},
+}
+
 // Dial makes clients.
 func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
-	c := &Clients{g: g}
+	c := &Clients{g: g, tongue: builtIn}
+	if g.Redis {
+		c.tongue = ofRedis
+	}
 	var members []string
 	for _, m := range g.Members {
 		members = append(members, m.Address())
@@ -40,7 +58,7 @@ func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
 	if g.Box != nil && n > 1 { // one client alone is to find the box through the members
 		members = []string{g.Box.Address()}
 	}
-	err := bed.Inside(g.Net.Namespace(g.Clients), func() error {
+	err := g.inside(func() error {
 		for range n {
 			one, err := replica.Dial(context.Background(), replica.Config{Members: members, Timeout: max(8*time.Second, 3*attempt), Attempt: attempt})
 			if err != nil {
@@ -66,15 +84,18 @@ func (c *Clients) do(h *history.History, client int, o history.Op) error {
 	asked := time.Now()
 	var reply []byte
 	var err error
+	body := c.ask(&o)
 	if o.Kind == 'G' {
-		reply, err = c.list[client].Read(context.Background(), o.Body())
+		reply, err = c.list[client].Read(context.Background(), body)
 	} else {
-		reply, err = c.list[client].Write(context.Background(), o.Body())
+		reply, err = c.list[client].Write(context.Background(), body)
 	}
 	o.End = h.Now()
 	switch {
 	case err == nil && len(reply) > 0:
-		o.Status, o.Result = reply[0], string(reply[1:])
+		if err = c.answer(&o, reply); err != nil {
+			return err
+		}
 		h.Add(o)
 		if o.Kind != 'G' {
 			c.noteAck(asked)
@@ -170,8 +191,12 @@ func (c *Clients) finish(l *load) (history.Verdict, error) {
 	return l.h.Judge(20 * time.Second), nil
 }
 
-// state of a member as it is in its memory: every key and its value, in order.
+// state of a member as it is in its memory: every key and its value, in order; of
+// Redis a sum over them.
 func (c *Clients) state(m *Member) (string, error) {
+	if c.g.Redis {
+		return c.g.AskRedis(m, "DEBUG", "DIGEST")
+	}
 	addr := netip.MustParseAddrPort(m.Address())
 	var all []byte
 	after := ""

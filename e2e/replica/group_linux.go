@@ -41,6 +41,7 @@ const (
 type Member struct {
 	ID   int
 	Host int
+	IP   string
 	Name string
 	Dir  string // its disk
 	proc *bed.Process
@@ -56,6 +57,8 @@ type Kind struct {
 	Registers  string // of the aggregator: "switch", "": whole
 	Repliers   string // "JBSQ", "Random"; "": not said
 	Patient    bool   // nobody stands for election because the machine is busy
+	Redis      bool   // members are Redis servers
+	Here       bool   // on this machine's loopback, without a network in between: what is measured is the group
 }
 
 // Group is a group and where it lives.
@@ -134,19 +137,21 @@ func program(name, variable string) string {
 // NewGroup makes the network, the documents and the disks for up to `places`
 // members, the first `voters` of which found the group, and starts those.
 func NewGroup(dir string, voters, places int, kind Kind) (*Group, error) {
-	n, err := bed.NewNetwork(places + 3)
-	if err != nil {
-		return nil, err
+	g := &Group{Clients: places, Dir: dir, Kind: kind}
+	if !kind.Here {
+		var err error
+		if g.Net, err = bed.NewNetwork(places + 3); err != nil {
+			return nil, err
+		}
 	}
-	g := &Group{Net: n, Clients: places, Dir: dir, Kind: kind}
 	if kind.HovercRaft {
-		g.Box = &Member{Host: places + 1, Name: "box"}
+		g.Box = &Member{Host: places + 1, IP: g.ip(places + 1), Name: "box"}
 	}
 	if kind.PlusPlus {
-		g.Aggregator = &Member{Host: places + 2, Name: "aggregator"}
+		g.Aggregator = &Member{Host: places + 2, IP: g.ip(places + 2), Name: "aggregator"}
 	}
 	for i := range places {
-		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
+		g.Members = append(g.Members, &Member{ID: i + 1, Host: i, IP: g.ip(i), Name: fmt.Sprintf("m%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("disk%d", i+1))})
 	}
 	for _, m := range g.Members[:voters] {
 		g.founders = append(g.founders, m.Name)
@@ -180,6 +185,25 @@ func (g *Group) beside() (list []*Member) {
 	return list
 }
 
+// stands says whether it stands beside the members.
+func (g *Group) stands(m *Member) bool { return slices.Contains(g.beside(), m) }
+
+// ip of a host.
+func (g *Group) ip(host int) string {
+	if g.Here {
+		return fmt.Sprintf("127.119.7.%d", host+1)
+	}
+	return bed.V4(host)
+}
+
+// inside runs f where the clients are.
+func (g *Group) inside(f func() error) error {
+	if g.Here {
+		return f()
+	}
+	return bed.Inside(g.Net.Namespace(g.Clients), f)
+}
+
 // document of the group as it is now; changed by edit.
 func (g *Group) document(edit func(doc map[string]any)) []byte {
 	storage := "Always"
@@ -188,7 +212,7 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	}
 	var members []map[string]any
 	for _, m := range g.Members {
-		members = append(members, map[string]any{"name": m.Name, "id": m.ID, "address": bed.V4(m.Host), "memberPort": memberPort, "clientPort": clientPort})
+		members = append(members, map[string]any{"name": m.Name, "id": m.ID, "address": m.IP, "memberPort": memberPort, "clientPort": clientPort})
 	}
 	doc := map[string]any{
 		"apiVersion": "dataplane.bobtail.dev/v1", "kind": "ReplicationGroup", "sources": []any{},
@@ -205,11 +229,11 @@ func (g *Group) document(edit func(doc map[string]any)) []byte {
 	}
 	if g.HovercRaft {
 		doc["group"].(map[string]any)["protocol"] = "HovercRaft"
-		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": bed.V4(g.Box.Host), "clientPort": clientPort, "feedbackPort": feedback}}
+		doc["boxes"] = []map[string]any{{"name": g.Box.Name, "address": g.Box.IP, "clientPort": clientPort, "feedbackPort": feedback}}
 	}
 	if g.PlusPlus {
 		doc["group"].(map[string]any)["protocol"] = "HovercRaftPlusPlus"
-		doc["aggregator"] = map[string]any{"name": g.Aggregator.Name, "address": bed.V4(g.Aggregator.Host), "port": aggregator}
+		doc["aggregator"] = map[string]any{"name": g.Aggregator.Name, "address": g.Aggregator.IP, "port": aggregator}
 	}
 	if g.Repliers != "" {
 		doc["group"].(map[string]any)["repliers"] = g.Repliers
@@ -242,7 +266,7 @@ func (g *Group) argv(m *Member) []string {
 		}
 		return argv
 	}
-	return append([]string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}, g.extra...)
+	return []string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}
 }
 
 // Start runs a member on the disk it has, or what stands beside the members.
@@ -255,7 +279,16 @@ func (g *Group) Start(m *Member) error {
 	ctl := filepath.Join(g.Dir, m.Name+".ctl")
 	_ = os.Remove(ctl)
 	argv := append(g.argv(m), "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
-	p, err := g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
+	if !g.stands(m) {
+		argv = append(argv, g.extra...) // the last word
+	}
+	if g.Redis && !g.stands(m) {
+		var err error
+		if argv, err = g.redis(m, argv[1:]); err != nil {
+			return err
+		}
+	}
+	p, err := g.run(m, ctl, argv)
 	if err != nil {
 		return err
 	}
@@ -264,6 +297,13 @@ func (g *Group) Start(m *Member) error {
 		_, err := os.Stat(ctl)
 		return err == nil || !p.Running()
 	})
+}
+
+func (g *Group) run(m *Member, ctl string, argv []string) (*bed.Process, error) {
+	if g.Here {
+		return bed.StartHere(m.Name, g.Dir, ctl, argv...)
+	}
+	return g.Net.Start(m.Name, m.Host, g.Dir, ctl, argv...)
 }
 
 // All are the members, and what stands beside them.
@@ -279,7 +319,7 @@ func (m *Member) Kill() { m.proc.Kill() }
 func (m *Member) Signal(s syscall.Signal) { m.proc.Signal(s) }
 
 // Address where it takes clients' requests.
-func (m *Member) Address() string { return fmt.Sprintf("%s:%d", bed.V4(m.Host), clientPort) }
+func (m *Member) Address() string { return fmt.Sprintf("%s:%d", m.IP, clientPort) }
 
 // ask sends one message to the member's control socket.
 func (g *Group) ask(m *Member, message any) (*Status, error) {
@@ -439,7 +479,9 @@ func (g *Group) Close() error {
 			errs = append(errs, fmt.Errorf("%s: %s", m.Name, strings.Join(reports, "\n")))
 		}
 	}
-	g.Net.Close()
+	if g.Net != nil {
+		g.Net.Close()
+	}
 	return errors.Join(errs...)
 }
 

@@ -30,7 +30,14 @@ struct r2p2_replica_service {
     // -1: these bytes are no state; then the member stops.
     int (*restore)(void *arg, const uint8_t *bytes, size_t n);
     void *arg;
+    // Instead of snapshot, which is then NULL, for a state that is written down while requests go on. begin: the state
+    // as it is now is wanted, whatever is executed meanwhile; 0, or -1: not now, ask again later. Then end is called,
+    // again and again while it returns R2P2_REPLICA_NOT_YET; it ends as snapshot does, or with SIZE_MAX when nothing
+    // came of it. A restore in between means that nobody waits for the end any more.
+    int (*snapshot_begin)(void *arg);
+    size_t (*snapshot_end)(void *arg, uint8_t *out, size_t room);
 };
+#define R2P2_REPLICA_NOT_YET (SIZE_MAX - 1)
 
 // The answer; copied. Members that are not to answer drop it. 0, or R2P2_ERR_BAD_ARGUMENT (not within recv, or the
 // second one), R2P2_ERR_TOO_LARGE (above 64 KiB).

@@ -135,6 +135,7 @@ void member_restore(void *ctx, uint64_t last_index, const uint8_t *p, uint64_t n
         member_stop(m, BT_MEMBER_FAILED, "DiskForeign", "a snapshot of another cluster");
         return;
     }
+    m->saving.stage = SAVING_NONE; // whatever was being written is older
     uint64_t roster = ok ? bt_get32(p + 32) : 0, sessions = ok ? bt_get32(p + 36) : 0;
     ok = ok && roster + sessions <= n - HEAD && bt_roster_read(&m->roster, p + HEAD, roster) == roster &&
          bt_sessions_read(&m->sessions, p + HEAD + roster, sessions) == sessions;
@@ -149,19 +150,14 @@ void member_restore(void *ctx, uint64_t last_index, const uint8_t *p, uint64_t n
     m->snapshot_bytes = n;
 }
 
-// The state in the scratch room; its bytes, 0: too many.
-static uint64_t write_state(struct bt_member *m)
+// What stands before the service's part, in the scratch room; where that begins, 0: no room.
+static uint64_t write_head(struct bt_member *m)
 {
-    const struct r2p2_replica_service *s = m->conf.service;
     uint8_t *p = m->snapshot_room;
     size_t room = (size_t)m->document.snapshot_bytes - HEAD;
     size_t roster = bt_roster_write(&m->roster, p + HEAD, room);
     size_t sessions = roster != 0 ? bt_sessions_write(&m->sessions, p + HEAD + roster, room - roster) : 0;
     if (sessions == 0) {
-        return 0;
-    }
-    size_t own = s->snapshot(s->arg, p + HEAD + roster + sessions, room - roster - sessions);
-    if (own > room - roster - sessions) {
         return 0;
     }
     bt_put32(p, MAGIC);
@@ -170,18 +166,12 @@ static uint64_t write_state(struct bt_member *m)
     bt_put64(p + 24, m->applied);
     bt_put32(p + 32, (uint32_t)roster);
     bt_put32(p + 36, (uint32_t)sessions);
-    return HEAD + roster + sessions + own;
+    return HEAD + roster + sessions;
 }
 
-enum bt_replica_result member_take_snapshot(struct bt_member *m)
+static enum bt_replica_result hand_over(struct bt_member *m, uint64_t index, uint64_t n)
 {
-    m->snapshot_tried = m->applied;
-    uint64_t n = write_state(m);
-    if (n == 0) {
-        member_count(m, BT_MEMBER_SNAPSHOT_TOO_LARGE);
-        return BT_REPLICA_TOO_LONG;
-    }
-    enum bt_replica_result r = bt_replica_snapshot(m->core, m->now, m->applied, m->snapshot_room, n);
+    enum bt_replica_result r = bt_replica_snapshot(m->core, m->now, index, m->snapshot_room, n);
     if (r == BT_REPLICA_OK) {
         member_count(m, BT_MEMBER_SNAPSHOTS);
         m->applied_bytes = 0;
@@ -189,12 +179,68 @@ enum bt_replica_result member_take_snapshot(struct bt_member *m)
     return r;
 }
 
+static enum bt_replica_result too_large(struct bt_member *m)
+{
+    member_count(m, BT_MEMBER_SNAPSHOT_TOO_LARGE);
+    return BT_REPLICA_TOO_LONG;
+}
+
+enum bt_replica_result member_take_snapshot(struct bt_member *m)
+{
+    const struct r2p2_replica_service *s = m->conf.service;
+    if (m->saving.stage != SAVING_NONE) {
+        return BT_REPLICA_PENDING;
+    }
+    m->snapshot_tried = m->applied;
+    uint64_t own = write_head(m), room = (uint64_t)m->document.snapshot_bytes - own;
+    if (own == 0) {
+        return too_large(m);
+    }
+    if (s->snapshot_begin != NULL) {
+        if (s->snapshot_begin(s->arg) != 0) {
+            return BT_REPLICA_PENDING;
+        }
+        m->saving = (struct member_saving){SAVING_BEGUN, m->applied, own, 0};
+        return BT_REPLICA_OK;
+    }
+    size_t n = s->snapshot(s->arg, m->snapshot_room + own, room);
+    return n > room ? too_large(m) : hand_over(m, m->applied, own + n);
+}
+
+// One in the background goes on. Written, it waits until the core takes it.
+static void saving_turn(struct bt_member *m)
+{
+    const struct r2p2_replica_service *s = m->conf.service;
+    struct member_saving *v = &m->saving;
+    if (v->stage == SAVING_BEGUN) {
+        size_t room = (size_t)((uint64_t)m->document.snapshot_bytes - v->own);
+        size_t n = s->snapshot_end(s->arg, m->snapshot_room + v->own, room);
+        if (n == R2P2_REPLICA_NOT_YET) {
+            return;
+        }
+        v->stage = n > room ? SAVING_NONE : SAVING_WRITTEN;
+        v->length = v->own + n;
+        if (n > room) {
+            too_large(m);
+        }
+    }
+    if (v->stage == SAVING_WRITTEN) {
+        enum bt_replica_result r = hand_over(m, v->index, v->length);
+        v->stage =
+            r == BT_REPLICA_PENDING || r == BT_REPLICA_FULL || r == BT_REPLICA_NOT_YET ? SAVING_WRITTEN : SAVING_NONE;
+    }
+}
+
 void member_snapshot_turn(struct bt_member *m)
 {
     struct bt_replica_config c;
     uint64_t every = (uint64_t)m->document.snapshot_entries;
     uint64_t since = m->applied - bt_replica_status(m->core).snapshot;
-    if (m->phase != BT_MEMBER_RUNNING || m->applied < m->snapshot_tried + every / 8 + 1) {
+    if (m->phase != BT_MEMBER_RUNNING) {
+        return;
+    }
+    saving_turn(m);
+    if (m->saving.stage != SAVING_NONE || m->applied < m->snapshot_tried + every / 8 + 1) {
         return; // one that was not possible is tried again a little later
     }
     member_core_config(m, &c);

@@ -67,6 +67,10 @@ struct bt_member {
     uint64_t applied, snapshot_tried, applied_bytes;
     uint64_t snapshot_bytes;
     uint8_t *snapshot_room; // scratch of one snapshot
+    struct member_saving {  // one that the service writes in the background
+        enum { SAVING_NONE, SAVING_BEGUN, SAVING_WRITTEN } stage;
+        uint64_t index, own, length; // after which entry; where the service's part begins; of all
+    } saving;
 
     struct member_heard heard[MEMBER_HEARD];
     uint32_t n_heard;

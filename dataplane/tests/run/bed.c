@@ -50,9 +50,50 @@ static int on_restore(void *arg, const uint8_t *bytes, size_t n)
     if (n != 0 && n != 16) {
         return -1;
     }
+    s->saving = false;
     s->sum = n != 0 ? bt_get64(bytes) : 0;
     s->executed = n != 0 ? bt_get64(bytes + 8) : 0;
     return 0;
+}
+
+/* --- and its snapshots in the background --- */
+
+static int on_snapshot_begin(void *arg)
+{
+    struct bed_service *s = arg;
+    assert_false(s->saving);
+    if (s->refusals > 0) {
+        s->refusals--;
+        return -1;
+    }
+    s->saving = true;
+    s->frozen[0] = s->sum;
+    s->frozen[1] = s->executed;
+    return 0;
+}
+
+static size_t on_snapshot_end(void *arg, uint8_t *out, size_t room)
+{
+    struct bed_service *s = arg;
+    assert_true(s->saving); // nobody asks after one that was not begun, or that a restore made void
+    if (s->waits > 0) {
+        s->waits--;
+        return R2P2_REPLICA_NOT_YET;
+    }
+    s->saving = false;
+    assert_true(room >= 16);
+    bt_put64(out, s->frozen[0]);
+    bt_put64(out + 8, s->frozen[1]);
+    return 16;
+}
+
+void bed_in_background(struct bed *b, uint16_t id, unsigned turns)
+{
+    b->calls[id].snapshot = NULL;
+    b->calls[id].snapshot_begin = on_snapshot_begin;
+    b->calls[id].snapshot_end = on_snapshot_end;
+    b->service[id].waits = turns;
+    b->service[id].refusals = 1;
 }
 
 static void on_wake(void *arg)

@@ -23,6 +23,9 @@ enum {
 // A service that counts: a request adds what it holds, the answer is the sum; a read answers the sum.
 struct bed_service {
     uint64_t sum, executed;
+    uint64_t frozen[2];       // of a snapshot in the background
+    unsigned waits, refusals; // how often its end is not yet; how often it is not begun
+    bool saving;
     struct bt_member **member;
 };
 
@@ -77,6 +80,8 @@ struct bt_addr bed_address(uint16_t id, uint16_t port);
 
 void bed_start(struct bed *b, uint16_t id);
 void bed_stop(struct bed *b, uint16_t id);
+// From now until it starts again its snapshots are written in the background, and take so many turns.
+void bed_in_background(struct bed *b, uint16_t id, unsigned turns);
 void bed_lose_disk(struct bed *b, uint16_t id); // of a member that is stopped
 
 // A millisecond for all, and the packets that come of it.

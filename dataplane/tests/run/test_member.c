@@ -181,6 +181,62 @@ static void r347_all_that_was_acknowledged_is_there_after_all_ended(void **state
     bed_close(&b);
 }
 
+static void r395_a_snapshot_in_the_background_is_of_its_beginning(void **state)
+{
+    (void)state;
+    formed(3, 3);
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_in_background(&b, id, 40);
+    }
+    for (int i = 0; i < 300; i++) { // it is executed on meanwhile
+        write_until_done(1, 0, 0);
+    }
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_until(&b, level, id);
+        struct bt_member_status s = bed_status(&b, id);
+        assert_true(s.core.snapshot > 0 && s.core.snapshot < s.core.applied);
+        bed_stop(&b, id);
+    }
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_start(&b, id);
+    }
+    write_until_done(1, 0, 0);
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_until(&b, level, id);
+        assert_true(b.service[id].sum == 301 && b.service[id].executed == 301);
+    }
+    bed_close(&b);
+}
+
+static bool saving(struct bed *bed, uint16_t id)
+{
+    return bed->service[id].saving;
+}
+
+static bool restored(struct bed *bed, uint16_t id)
+{
+    return !bed->service[id].saving && bed->service[id].sum >= 1200;
+}
+
+static void r395_what_was_written_in_the_background_is_void_after_a_restore(void **state)
+{
+    (void)state;
+    uint16_t slow = (uint16_t)(formed(3, 3) % 3 + 1);
+    bed_in_background(&b, slow, UINT32_MAX); // its end never comes
+    while (!saving(&b, slow)) {
+        write_until_done(1, 0, 0);
+    }
+    b.cut[slow] = true;
+    while (b.service[bed_leader(&b)].sum < 1200) { // the log of the others does not reach back any more
+        write_until_done(1, 0, 0);
+    }
+    b.cut[slow] = false;
+    bed_until(&b, restored, slow); // by their snapshot, and nobody waits for its own (the bed looks)
+    write_until_done(1, 0, 0);
+    bed_until(&b, level, slow);
+    bed_close(&b);
+}
+
 static void r347_nothing_is_acknowledged_before_a_majority_of_disks(void **state)
 {
     (void)state;
@@ -439,6 +495,8 @@ int main(void)
         cmocka_unit_test(r328_reads_see_what_was_written_and_are_executed_at_one),
         cmocka_unit_test(r387_a_write_with_a_session_is_executed_once),
         cmocka_unit_test(r347_all_that_was_acknowledged_is_there_after_all_ended),
+        cmocka_unit_test(r395_a_snapshot_in_the_background_is_of_its_beginning),
+        cmocka_unit_test(r395_what_was_written_in_the_background_is_void_after_a_restore),
         cmocka_unit_test(r347_nothing_is_acknowledged_before_a_majority_of_disks),
         cmocka_unit_test(r372_a_leader_whose_disk_fails_hands_over_and_says_so),
         cmocka_unit_test(r328_a_leader_that_is_cut_off_answers_no_read),

@@ -49,22 +49,32 @@ var sanitizers = []string{
 
 // Start runs a program; its output goes to LOG/NAME.log, behind that of earlier runs.
 func (n *Network) Start(name string, host int, dir, ctlPath string, argv ...string) (*Process, error) {
-	p := &Process{Name: name, Host: host, Log: filepath.Join(dir, name+".log"), Ctl: ctlPath, done: make(chan struct{})}
+	p := &Process{Name: name, Host: host, Ctl: ctlPath}
+	return p, p.start(dir, n.Command(context.Background(), host, argv...))
+}
+
+// StartHere runs a program in the network that this process is in.
+func StartHere(name, dir, ctlPath string, argv ...string) (*Process, error) {
+	p := &Process{Name: name, Ctl: ctlPath}
+	return p, p.start(dir, exec.Command(argv[0], argv[1:]...))
+}
+
+func (p *Process) start(dir string, cmd *exec.Cmd) error {
+	p.Log, p.done, p.cmd = filepath.Join(dir, p.Name+".log"), make(chan struct{}), cmd
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	p.cmd = n.Command(context.Background(), host, argv...)
 	p.cmd.Env = append(os.Environ(), sanitizers...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	// A signal to the runner's terminal is the runner's business.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	go func() { _ = p.cmd.Wait(); close(p.done) }()
-	return p, nil
+	return nil
 }
 
 // PID of the program: `ip netns exec` becomes it.

@@ -20,13 +20,13 @@ import (
 // Op is one request of a client and what became of it.
 type Op struct {
 	Client     int
-	Kind       byte // G P A C D, as the service has them
+	Kind       byte // G P A C D, as the service has them; X: exchange, whose Result is the value before
 	Key        string
 	Value, Old string
 	Call, End  int64 // ns; End of an unknown outcome: never
 	Unknown    bool
 	Status     byte   // of the answer
-	Result     string // of G, and of C that failed
+	Result     string // of G, X, and of C that failed
 }
 
 // History is what clients saw, of any number of keys.
@@ -116,6 +116,8 @@ func step(state string, o Op) (bool, string) {
 		return o.Unknown || o.Status == '+', o.Value
 	case 'A':
 		return o.Unknown || o.Status == '+', state + o.Value
+	case 'X':
+		return o.Unknown || o.Status == '+' && o.Result == state, o.Value
 	case 'C':
 		if state == o.Old {
 			return o.Unknown || o.Status == '+', o.Value
