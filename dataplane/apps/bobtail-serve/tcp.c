@@ -3,6 +3,7 @@
 #include "tcp.h"
 
 #include "base/bytes.h"
+#include "scheduled.h"
 
 #include <stdio.h>
 #include <string.h>

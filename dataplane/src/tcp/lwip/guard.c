@@ -121,7 +121,8 @@ u32_t *bt_lwip_leaves(struct pbuf *p, struct tcp_hdr *hdr, const struct tcp_pcb 
     if (c == NULL) {
         return opts;
     }
-    copy.counters[BT_TCP_RESENT] += TCP_SEQ_LT(lwip_ntohl(hdr->seqno), pcb->snd_nxt);
+    bool first = syn && pcb->nrtx == 0; // a first SYN of ours lies before snd_nxt
+    copy.counters[BT_TCP_RESENT] += !first && TCP_SEQ_LT(lwip_ntohl(hdr->seqno), pcb->snd_nxt);
     if (syn && (c->asks || c->tokens)) {
         bt_tcp_flow_write((uint8_t *)opts);
         opts += BT_TCP_FLOW_PADDED / sizeof *opts;
