@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "measure/bench"))
 import machine  # pylint: disable=wrong-import-position
 import packages  # pylint: disable=wrong-import-position
 
+LWIP = ROOT / "hack/deps/lwip"
 LISTS = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4711 (apt-get)"
 # Answers call number n with line n of the file "answers": an error, or "ok"; writes down what it was asked.
 APT = """#!/bin/bash
@@ -24,6 +25,11 @@ answer=$(sed -n "$(wc -l <"$FAKE/asked")p" "$FAKE/answers")
 echo "$answer" >&2
 exit 100
 """
+
+
+def pinned(name):
+    lines = (ROOT / "hack/deps/versions.env").read_text().splitlines()
+    return next(line.split("=", 1)[1] for line in lines if line.startswith(name + "="))
 
 
 class FakeApt(unittest.TestCase):
@@ -38,6 +44,9 @@ class FakeApt(unittest.TestCase):
         self.program("python3", "#!/bin/sh\n")  # pip, which has packages of its own to look after
         self.env = {**os.environ, "PATH": f"{self.dir}:{os.environ['PATH']}", "FAKE": str(self.dir), "TMPDIR": str(self.dir),
                     "BOBTAIL_CACHE": str(self.dir / "cache"), "SYSTEMD_UNITS": str(self.dir / "units")}
+        self.lwip = pathlib.Path(subprocess.run([LWIP, "--print"], env=self.env, capture_output=True, text=True, check=True).stdout.strip())
+        self.lwip.mkdir(parents=True)
+        (self.lwip / "unpacked").write_text(pinned("LWIP_SHA256") + "\n")
 
     def program(self, name, text):
         path = self.dir / name
@@ -102,6 +111,40 @@ esac
         p = self.run_install()
         self.assertNotEqual(p.returncode, 0)
         self.assertEqual(self.asked(), ["update", "install"])
+
+
+class Lwip(FakeApt):
+    def fetch(self, archive):
+        """apt-get source leaves what is given as the archive in the folder it runs in."""
+        (self.lwip / "unpacked").unlink()
+        (self.dir / "archive").write_bytes(archive)
+        name = "lwip_" + pinned("LWIP_VERSION").rsplit("-", 1)[0] + ".orig.tar.xz"
+        self.program("apt-get", f'''#!/bin/bash
+echo "$*" >>"$FAKE/asked"
+case "$*" in *" source "*) cp "$FAKE/archive" {name} ;; esac
+''')
+        return subprocess.run([LWIP], env=self.env, capture_output=True, text=True, timeout=120)
+
+    def test_lists_of_the_machine_are_left_alone(self):
+        self.fetch(b"anything")
+        asked = (self.dir / "asked").read_text().splitlines()
+        self.assertEqual(len(asked), 2)
+        for line in asked:
+            for of in ("Dir::Etc::SourceParts=", "Dir::State::Lists=", "Dir::Cache="):
+                self.assertRegex(line, f"{of}(?!/etc|/var)")
+            self.assertIn("Dir::Etc::SourceList=/dev/null", line)
+        self.assertIn(f"lwip={pinned('LWIP_VERSION')}", asked[1])
+
+    def test_another_archive_than_the_pinned_one_is_refused(self):
+        p = self.fetch(b"not lwIP")
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("another sha256", p.stderr)
+        self.assertFalse((self.lwip / "unpacked").exists())
+
+    def test_what_is_there_is_not_fetched_again(self):
+        p = subprocess.run([LWIP], env=self.env, capture_output=True, text=True, timeout=120)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertFalse((self.dir / "asked").exists())
 
 
 class Download(FakeApt):

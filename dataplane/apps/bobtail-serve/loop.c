@@ -5,6 +5,8 @@
 #include "rpc/client.h" // enum bt_rpc_error
 #include "shell/log.h"
 #include "shell/stop.h"
+#include "scheduled.h"
+#include "tcp.h"
 #include "wire/options.h"
 
 #include <string.h>
@@ -157,6 +159,11 @@ void serve_leave(struct serve_app *app)
         return;
     }
     app->leaving = true;
+    if (serve_is_tcp(app)) {
+        bt_run_end_listening(app->scheduled->run);
+        bt_log_info("leaving: no more connections are taken");
+        return;
+    }
     for (unsigned i = 0; i < app->opt.workers; i++) {
         bt_server_leave(app->worker[i].server, bt_io_now(app->io), app->worker[i].txq);
     }
@@ -165,7 +172,7 @@ void serve_leave(struct serve_app *app)
 
 uint32_t serve_backlog(const struct serve_app *app)
 {
-    uint32_t n = 0;
+    uint32_t n = serve_is_tcp(app) ? bt_run_tcp_backlog(app->scheduled->run) : 0;
     for (unsigned i = 0; i < app->opt.workers; i++) {
         n += bt_server_backlog(app->worker[i].server);
     }
@@ -174,7 +181,7 @@ uint32_t serve_backlog(const struct serve_app *app)
 
 static uint64_t requests_so_far(const struct serve_app *app)
 {
-    uint64_t n = 0;
+    uint64_t n = serve_is_tcp(app) ? serve_tcp_requests(app) : 0;
     for (unsigned i = 0; i < app->opt.workers; i++) {
         n += bt_server_counters(app->worker[i].server)[BT_SERVER_REQUESTS];
     }

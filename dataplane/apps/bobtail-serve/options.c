@@ -4,6 +4,8 @@
 
 #include "io/mtu.h"
 #include "shell/start.h"
+#include "tcp.h"
+#include "tcp/lwip/sizes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@ static const char epilogue[] =
     "Routers come from --routers, from a configuration document, or from a sidecar over the control socket.\n"
     "Exit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.";
 
-#define OPTION_COUNT 53
+#define OPTION_COUNT 55
 
 // Fills in the table; returns the number of rows.
 static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_COUNT])
@@ -45,6 +47,10 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
          "with work-stealing: so many run at least, the others when the load wants them; not given, all do"},
         {"delay-bound", BT_CLI_DURATION, &o->delay_bound_ns, 1000, 10e9, NULL,
          "one more of them runs when requests wait longer"},
+        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "r2p2|resp|http|memcached|u32",
+         "what such a mode speaks: R2P2, or TCP with requests of that form; with --driver=dpdk past the kernel"},
+        {"connections", BT_CLI_U32, &o->connections, 1, 65536, NULL,
+         "over TCP, of each thread; 4096 at most with --driver=dpdk"},
         {"batch", BT_CLI_U32, &o->batch, 1, BT_SCHED_BATCH_MAX, NULL, "packets that such a thread takes at once"},
         {"spin", BT_CLI_DURATION, &o->spin_ns, 0, 1e9, NULL, "how long such a thread looks for work before it sleeps"},
         {.kind = BT_CLI_HEADING, .help = "Flow control"},
@@ -88,7 +94,7 @@ static bool read_address(const struct bt_cli *p, struct serve_options *o)
         bt_cli_error(p, "address", "must be the IP address this server is reached at; got \"%s\"", ip);
         return false;
     }
-    if (o->port + o->workers - 1 > 65535) {
+    if (o->port + o->workers > 65536) {
         bt_cli_error(p, "workers", "ports %u..%u pass 65535; lower --port or --workers", o->port,
                      o->port + o->workers - 1);
         return false;
@@ -96,9 +102,36 @@ static bool read_address(const struct bt_cli *p, struct serve_options *o)
     return true;
 }
 
+// What there is no TCP for.
+static bool check_tcp(const struct bt_cli *p, const struct serve_options *o)
+{
+    bool past = o->network.driver == BT_NETWORK_DPDK;
+    if (o->mode == MODE_LOOP) {
+        bt_cli_error(p, "protocol", "over TCP needs --mode=run-to-completion or work-stealing");
+    } else if (o->min_threads != 0) {
+        bt_cli_error(p, "min-threads", "needs --protocol=r2p2; connections stay with their thread");
+    } else if (o->routers != NULL || o->execution_log != NULL) {
+        bt_cli_error(p, o->routers != NULL ? "routers" : "execution-log", "needs --protocol=r2p2");
+    } else if (past && !serve_has_stack) {
+        bt_cli_error(p, "driver", "this program was built without TCP past the kernel (meson -Dlwip=enabled)");
+    } else if (past && (o->connections > BT_TCP_CONNECTIONS || o->threads > BT_NETWORK_THREADS)) {
+        bt_cli_error(p, o->connections > BT_TCP_CONNECTIONS ? "connections" : "threads",
+                     "with --driver=dpdk at most %u connections a thread and %u threads", BT_TCP_CONNECTIONS,
+                     BT_NETWORK_THREADS);
+    } else if (!past && o->wait_ns != 0) {
+        bt_cli_error(p, "wait", "needs --driver=dpdk or --protocol=r2p2: the kernel writes its own windows");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 // What only the loop has, and what only the scheduled modes have: an option without effect is a mistake to hear of.
 static bool check_mode(const struct bt_cli *p, struct serve_options *o)
 {
+    if (o->protocol != SERVE_R2P2 && !check_tcp(p, o)) {
+        return false;
+    }
     if (o->mode == MODE_LOOP) {
         if (o->threads != 0 || o->batch != 0 || o->min_threads != 0) {
             bt_cli_error(p,
@@ -118,13 +151,13 @@ static bool check_mode(const struct bt_cli *p, struct serve_options *o)
         bt_cli_error(p, "workers", "is of --mode=loop; with this mode the ports follow --threads");
         return false;
     }
-    if (o->network.driver == BT_NETWORK_DPDK) {
-        bt_cli_error(p, "driver", "must be udp with this --mode");
+    if (o->network.driver == BT_NETWORK_DPDK && o->protocol == SERVE_R2P2) {
+        bt_cli_error(p, "driver", "must be udp with this --mode, unless --protocol is one over TCP");
         return false;
     }
     o->threads = o->threads != 0 ? o->threads : 1;
     o->batch = o->batch != 0 ? o->batch : BT_IO_BATCH;
-    o->workers = bt_run_ports(serve_sched_mode(o), o->threads);
+    o->workers = o->protocol == SERVE_R2P2 ? bt_run_ports(serve_sched_mode(o), o->threads) : 0;
     o->occupy = OCCUPY_SPIN; // a thread that slept would hold its core for nothing
     return true;
 }
@@ -216,6 +249,7 @@ enum bt_cli_result serve_options_read(int argc, char **argv, struct serve_option
                                 .ctl = BT_CTL_DEFAULT_SOCKET,
                                 .spin_ns = 5000,
                                 .delay_bound_ns = 200000,
+                                .connections = 1024,
                                 .wait_percentile = 0.99,
                                 .feedback_port = 9000,
                                 .network = bt_network_defaults(),

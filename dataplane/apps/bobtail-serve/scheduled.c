@@ -9,6 +9,7 @@
 #include "shell/pool.h"
 #include "shell/start.h"
 #include "shell/stop.h"
+#include "tcp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,10 @@ static void note_execution(const struct serve_app *app, struct bobtail_request *
 static void answer(const struct serve_app *app, struct bobtail_request *request)
 {
     int n;
+    if (serve_is_tcp(app)) {
+        serve_tcp_answer(app, request);
+        return;
+    }
     if (app->opt.reply_size != SERVE_ECHO) {
         bobtail_reply(request, app->reply, app->opt.reply_size);
         return;
@@ -182,7 +187,8 @@ static bool open_threads(struct serve_scheduled *s)
                                  .handler = handle,
                                  .arg = s->app,
                                  .slow = named,
-                                 .port = s->port};
+                                 .port = serve_is_tcp(s->app) ? NULL : s->port,
+                                 .tcp = serve_is_tcp(s->app) ? &s->tcp : NULL};
     for (uint32_t i = 0; i < o->threads; i++) {
         bt_rng_seed(&s->rng[i], o->seed + i);
     }
@@ -233,7 +239,7 @@ bool serve_scheduled_open(struct serve_app *app, uint32_t incarnation)
             return false;
         }
     }
-    if (!open_threads(s)) {
+    if ((serve_is_tcp(app) && !serve_tcp_setup(app, &s->tcp)) || !open_threads(s)) {
         return false;
     }
     be_workers(s);
@@ -253,6 +259,13 @@ bool serve_scheduled_start(struct serve_app *app)
         if (!bt_cpus_pin(&app->opt.network.cpus, i, bt_run_thread(s->run, i))) {
             return false;
         }
+    }
+    if (serve_is_tcp(app)) {
+        bt_log_info("version %s, %u threads %s, TCP %s%s, service time %s, MTU %u", BOBTAIL_VERSION, app->opt.threads,
+                    app->opt.mode == MODE_WORK_STEALING ? "that steal work" : "to completion",
+                    bt_addr_format(&app->opt.first, text), app->network != NULL ? " past the kernel" : "",
+                    app->opt.service_time, app->mtu);
+        return true;
     }
     bt_log_info("version %s, %u threads %s, %u ports from %s, service time %s, MTU %u%s", BOBTAIL_VERSION,
                 app->opt.threads, app->opt.mode == MODE_WORK_STEALING ? "that steal work" : "to completion",
@@ -287,6 +300,7 @@ void serve_scheduled_close(struct serve_app *app)
         bt_run_memory_close(&s->memory[i]);
         free(s->traces[i]);
     }
+    serve_stack_close(app);
     sem_destroy(&s->bell.rung);
     free(app->reply);
     free(s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the threads of --mode did, all ports together: counters, histograms, traces.
 #include "scheduled.h"
+#include "tcp.h"
 
 enum { COUNTS = 7 };
 
@@ -17,6 +18,10 @@ void serve_scheduled_counters(struct serve_app *app, struct bt_ctl_samples *out)
     bt_run_read_counts(app->scheduled->run, &c);
     const uint64_t values[COUNTS] = {c.handled, c.stolen, c.borrowed, c.slow, c.assisted, c.died, c.parks};
     bt_ctl_add_counters(out, count_desc, values, COUNTS);
+    if (serve_is_tcp(app)) {
+        serve_tcp_counters(app, out);
+        serve_stack_counters(app, out);
+    }
     bt_ctl_add_gauge(out, "server_threads", app->opt.threads);
     bt_ctl_add_gauge(out, "server_threads_active", c.active);
     struct bt_run_lanes lanes;

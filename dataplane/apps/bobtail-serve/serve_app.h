@@ -21,6 +21,7 @@
 #define SERVE_ECHO        UINT32_MAX // reply_bytes: send the request back
 
 enum serve_occupy { OCCUPY_SLEEP, OCCUPY_SPIN };
+enum serve_protocol { SERVE_R2P2, SERVE_RESP, SERVE_HTTP, SERVE_MEMCACHED, SERVE_U32 };
 enum serve_mode { MODE_LOOP, MODE_RUN_TO_COMPLETION, MODE_WORK_STEALING };
 
 struct serve_options {
@@ -33,6 +34,8 @@ struct serve_options {
     uint32_t threads, batch;                          // of the scheduled modes; 0: not given
     uint32_t min_threads;
     bool told; // BOBTAIL_SCHEDULING has the mode: the configuration says how many threads run
+    int protocol;         // enum serve_protocol
+    uint32_t connections; // over TCP, of each thread
     uint64_t spin_ns, delay_bound_ns;
     uint64_t wait_ns; // of flow control; 0: none
     double wait_percentile;

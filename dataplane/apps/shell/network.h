@@ -15,7 +15,7 @@ enum bt_network_driver { BT_NETWORK_UDP, BT_NETWORK_DPDK };
 // BLOCK: another word for SLEEP, which bt_network_check makes of it.
 enum bt_network_idle { BT_NETWORK_AUTO, BT_NETWORK_SLEEP, BT_NETWORK_SPIN, BT_NETWORK_YIELD, BT_NETWORK_BLOCK };
 
-#define BT_NETWORK_THREADS 8u
+#define BT_NETWORK_THREADS 16u
 
 struct bt_network_options {
     int driver; // enum bt_network_driver
@@ -27,6 +27,7 @@ struct bt_network_options {
     uint64_t link_wait_ns;
     const char *cpu_list;
     struct bt_cpus cpus; // of cpu_list, by bt_network_check
+    bool takes_tcp;      // no option: the program wants TCP packets whole (io/dpdk.h)
 };
 
 // At most so many rows does a table get.

@@ -66,7 +66,7 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
         .port = o->port,
         .addrs = addrs,
         .n_addrs = 1 + (more != NULL ? more->n_addrs : 0),
-        .takes_tcp = more != NULL,
+        .takes_tcp = more != NULL || o->takes_tcp,
         .ios = threads,
         .queues = o->queues,
         .buffers = o->buffers,

@@ -240,6 +240,7 @@ static void tcp_turn(struct run_home *home, bool poll)
             bt_sched_waiting(s, home->core, 1);
         }
     }
+    run_tcp_flush(home);
 }
 
 static void turn(struct run_home *home, struct run_core *core, bool poll)

@@ -29,12 +29,19 @@ struct bt_run_port {
     struct bt_flow *flow;           // its flow control, for who has the port's token; NULL: none
 };
 
-// Requests over kernel TCP instead of R2P2: a listener for each thread, all at one port (D-5).
+struct bt_run_wire;
+
+// Requests over TCP instead of R2P2: a listener for each thread, all at one port (D-5).
 struct bt_run_tcp {
     struct bt_addr local;
     enum bt_framing framing;
     uint32_t max_message; // bytes of a request and of a reply
     uint32_t connections; // of each thread, 1…65,536
+    const struct bt_run_wire *wire; // who carries it: NULL: the kernel; else a stack of our own (run/tcp_stack.h) with
+    struct bt_io *const *io;        // an io for each thread
+    struct bt_pool *pool;           // and packets for all
+    uint16_t mtu;
+    const struct bt_fc_objective *flow; // its flow control, for clients that ask; NULL: none
 };
 
 enum bt_run_tcp_counter {

@@ -29,7 +29,8 @@ static bool watch_home(struct run_core *core, struct run_home *home)
 {
     int fds[SOCKETS_MAX];
     if (home->tcp != NULL) { // a set of its own, which wakes all who watch it: epoll has no exclusive form for that
-        return watch(core, run_tcp_set(home), EPOLLIN | EPOLLET, home->core);
+        int set = run_tcp_set(home);
+        return set < 0 || watch(core, set, EPOLLIN | EPOLLET, home->core);
     }
     unsigned n =
         home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
@@ -101,6 +102,9 @@ static void doze(struct run_core *core, uint64_t until_ns)
 static uint64_t until(struct run_home *home)
 {
     uint64_t due;
+    if (home->tcp != NULL && run_tcp_poll_ns(home) != 0) {
+        return run_clock_ns() + run_tcp_poll_ns(home);
+    }
     if (home->io == NULL) {
         return UINT64_MAX;
     }
