@@ -74,11 +74,21 @@ type NetworksClient struct{ Server, CA, Cert, Key string }
 
 // CNI renders the pod network: one bridge per node with its own address range, and what else a pod's annotation names.
 func CNI(n Node) string {
+	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
+	return podNetwork(bridge(n), portmap, further(n))
+}
+
+func podNetwork(plugins ...any) string {
+	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": plugins})
+}
+
+// bridge is the plugin of the network that all pods have.
+func bridge(n Node) object {
 	ranges, routes := []any{[]any{object{"subnet": n.PodCIDR}}}, []any{object{"dst": "0.0.0.0/0"}}
 	if n.PodCIDR6 != "" {
 		ranges, routes = append(ranges, []any{object{"subnet": n.PodCIDR6}}), append(routes, object{"dst": "::/0"})
 	}
-	bridge := object{
+	return object{
 		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
 		"ipam": object{
 			"type":   "host-local",
@@ -86,9 +96,11 @@ func CNI(n Node) string {
 			"routes": routes,
 		},
 	}
-	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
-	further := object{"type": networks.Type, "server": n.Networks.Server, "ca": n.Networks.CA, "cert": n.Networks.Cert, "key": n.Networks.Key}
-	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": []any{bridge, portmap, further}})
+}
+
+// further is the plugin of the networks that a pod's annotation names.
+func further(n Node) object {
+	return object{"type": networks.Type, "server": n.Networks.Server, "ca": n.Networks.CA, "cert": n.Networks.Cert, "key": n.Networks.Key}
 }
 
 // reserved keeps the nodes together from offering more than the machine has:
@@ -100,8 +112,10 @@ func reserved(n Node) object {
 }
 
 // Kubelet renders the kubelet's configuration.
-func Kubelet(n Node) string {
-	return render(object{
+func Kubelet(n Node) string { return render(kubelet(n)) }
+
+func kubelet(n Node) object {
+	return object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": n.CgroupRoot, "failSwapOn": false,
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
@@ -114,7 +128,7 @@ func Kubelet(n Node) string {
 		"systemReserved":              reserved(n),
 		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "3%", "imagefs.available": "3%"},
 		"imageGCHighThresholdPercent": 100,
-	})
+	}
 }
 
 // ProxyModes are kube-proxy's modes that a cluster can run in; the first one is what it starts with.

@@ -105,6 +105,7 @@ func (s State) Lock() string { return s.path(".lock") }
 type Cluster struct {
 	Nodes     []string `json:"nodes"`
 	DualStack bool     `json:"dualStack,omitempty"`
+	Machines  []string `json:"machines,omitempty"` // nodes on machines of their own, which came later
 	Tools     Tools    `json:"tools"`
 	APIPort   int      `json:"apiPort"`
 	Cgroup2   string   `json:"cgroup2"`

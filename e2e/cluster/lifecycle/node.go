@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -183,5 +184,10 @@ func (m *Manager) ExecNode(node string, args []string) ([]string, error) {
 			return r.Enter(inNode, args...), err
 		}
 	}
-	return nil, fmt.Errorf("no node %q: there are %s and %s", node, strings.Join(c.Nodes, ", "), controlPlane)
+	for _, n := range netns.Plan(netns.NodeNames(len(c.Nodes)+len(c.Machines)), false)[len(c.Nodes):] {
+		if n.Name == short {
+			return m.shell(n, args)
+		}
+	}
+	return nil, fmt.Errorf("no node %q: there are %s and %s", node, strings.Join(slices.Concat(c.Nodes, c.Machines), ", "), controlPlane)
 }
