@@ -45,9 +45,10 @@ func (m Machine) node() Node {
 func (m Machine) Files() map[string]string {
 	n := m.node()
 	return map[string]string{
-		"/etc/containerd.toml":             Containerd(n),
-		"/etc/kubelet.json":                m.kubelet(n),
-		machineNet + "/10-bridge.conflist": podNetwork(bridge(n), further(n)), // nothing there has ports of the host
+		"/etc/containerd.toml":                         Containerd(n),
+		"/etc/kubelet.json":                            m.kubelet(n),
+		machineNet + "/10-bridge.conflist":             podNetwork(bridge(n), further(n)), // nothing there has ports of the host
+		machineNet + "/whereabouts.d/whereabouts.conf": Whereabouts(machinePKI + "networks.kubeconfig"),
 		"/settings": fmt.Sprintf("NAME=%s\nADDRESS=%s\nGATEWAY=%s\nCARD_ADDRESS=%s\nTAINT=%s\n",
 			NodeName(m.Name), m.IP, m.Gateway, MachineCard, MachineTaint),
 	}

@@ -60,6 +60,11 @@ state = "/run/containerd"
 
 type object = map[string]any
 
+// Whereabouts is the file by which the IPAM plugin of that name finds the API server.
+func Whereabouts(kubeconfig string) string {
+	return render(object{"datastore": "kubernetes", "kubernetes": object{"kubeconfig": kubeconfig}})
+}
+
 // render cannot fail: it is given maps, strings, numbers and lists only.
 func render(o object) string {
 	b, err := json.MarshalIndent(o, "", "  ")

@@ -136,7 +136,7 @@ func (m *Manager) machineFiles(c layout.Cluster, plan []netns.Node, images []str
 		return err
 	}
 	files := machine.Programs(c.Tools.Path, runc, layout.CNIDir)
-	for _, plugin := range []string{networks.Type, sriov.Type} {
+	for _, plugin := range []string{networks.Type, sriov.Type, whereabouts} {
 		files[machine.OwnPlugin(plugin)] = m.State.CNI(plugin)
 	}
 	for _, tar := range append([]string{m.State.Images("pause.tar")}, images...) {
@@ -173,7 +173,7 @@ func (m *Manager) machinePKI(machine config.Machine, root func(string) string) e
 	if err := put(there("kubelet.kubeconfig"), pki.Kubeconfig(machine.Server, ca.Cert, pair), 0o600); err != nil {
 		return err
 	}
-	for _, file := range []string{"networks.crt", "networks.key"} {
+	for _, file := range []string{"networks.crt", "networks.key", "networks.kubeconfig"} {
 		b, err := os.ReadFile(m.State.PKI(file))
 		if err != nil {
 			return err

@@ -218,11 +218,10 @@ func (s *Suite) after(ctx context.Context) error {
 	return s.judge("after_fallback_rpcs_failed", got)
 }
 
-// leftovers on the node: addresses that nobody has, interfaces on the bridge, notes of the
-// plugin, and pinned eBPF objects but the two that a kernel puts into each bpffs itself. The
-// empty bridge is CNI's: the plugin never removes it.
-const leftovers = `ls /var/lib/cni/networks/` + definition + `/` + subnet + `* /var/lib/cni/networks/lines/` + lines + `* 2>/dev/null
-grep -lE '"(` + definition + `|lines)"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
+// leftovers on the node: interfaces on the bridge, notes of the plugin, and pinned eBPF
+// objects but the two that a kernel puts into each bpffs itself. The empty bridge is CNI's:
+// the plugin never removes it.
+const leftovers = `grep -lE '"(` + definition + `|lines)"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
 ip -o link show master data0 2>/dev/null
 ip -o link show master lines0 2>/dev/null
 find /sys/fs/bpf -mindepth 1 ! -name maps.debug ! -name progs.debug 2>/dev/null
@@ -245,7 +244,9 @@ func (s *Suite) remove(ctx context.Context) error {
 		err := harness.Until(ctx, 30*time.Second, time.Second, func(ctx context.Context) (bool, string, error) {
 			var err error
 			left, err = s.Env.Cluster(ctx, "exec-node", node, "--", "sh", "-c", leftovers)
-			return left == "", "left over: " + left, err
+			held, failed := s.Env.HeldAddresses(ctx)
+			left += held
+			return left == "", "left over: " + left, errors.Join(err, failed)
 		})
 		s.Got.Set("devices_leftover", len(strings.Fields(left)))
 		return err

@@ -42,7 +42,7 @@ metadata: {name: lines, annotations: {k8s.v1.cni.cncf.io/resourceName: ` + resou
 spec:
   config: |
     {"cniVersion": "1.0.0", "type": "bridge", "bridge": "lines0", "isGateway": true,
-     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.78.0.0/24", "rangeStart": "10.78.0.10", "rangeEnd": "10.78.0.99"}]]}}
+     "ipam": {"type": "whereabouts", "range": "10.78.0.0/24", "range_start": "10.78.0.10", "range_end": "10.78.0.99"}}
 ---
 apiVersion: bobtail.dev/v1alpha1
 kind: RpcService

@@ -98,14 +98,13 @@ func (s *Suite) startPlugin(ctx context.Context) error {
 	})
 }
 
-// leftovers on the machine: addresses that nobody has, notes of the plugin, functions that a
-// program still drives or that left vfio-pci, hugepages that are not free.
-var leftovers = fmt.Sprintf(`ls /var/lib/cni/networks/vfs/%[1]s* 2>/dev/null
-ls /var/lib/cni/bobtail-networks/*.json 2>/dev/null
+// leftovers on the machine: notes of the plugin, functions that a program still drives or that
+// left vfio-pci, hugepages that are not free.
+var leftovers = fmt.Sprintf(`ls /var/lib/cni/bobtail-networks/*.json 2>/dev/null
 for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | grep -o '/dev/vfio/[0-9]*'; done
 for f in /sys/class/net/pf0/device/virtfn*; do [ "$(basename "$(readlink $f/driver)")" = vfio-pci ] || echo "$f"; done
-[ "$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages)" = %[2]d ] || grep HugePages_Free /proc/meminfo
-true`, subnet, hugepages)
+[ "$(cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages)" = %d ] || grep HugePages_Free /proc/meminfo
+true`, hugepages)
 
 // remove: the service and the chart go, and nothing of the functions stays.
 func (s *Suite) remove(ctx context.Context) error {
@@ -124,7 +123,9 @@ func (s *Suite) remove(ctx context.Context) error {
 		err := harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
 			var err error
 			left, err = s.onMachine(ctx, leftovers)
-			return strings.TrimSpace(left) == "", "left over: " + left, err
+			held, failed := s.Env.HeldAddresses(ctx)
+			left += held
+			return strings.TrimSpace(left) == "", "left over: " + left, errors.Join(err, failed)
 		})
 		s.Got.Set("devices_leftover", len(strings.Fields(left)))
 		_, gone := s.Env.Kubectl(ctx, "-n", "kube-system", "delete", "pod", "device-plugin", "--wait=true", "--timeout=60s")

@@ -24,7 +24,6 @@ const (
 	Namespace = "bobtail-functions"
 	Service   = "on-functions"
 	resource  = "example.com/functions"
-	subnet    = "10.77.0."
 	routers   = 2
 )
 
