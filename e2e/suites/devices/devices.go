@@ -225,7 +225,6 @@ const leftovers = `grep -lE '"(` + definition + `|lines|claimed)"' /var/lib/cni/
 ip -o link show master data0 2>/dev/null
 ip -o link show master lines0 2>/dev/null
 ip -o link show master claimed0 2>/dev/null
-ip -o link show master claimed0 2>/dev/null
 find /sys/fs/bpf -mindepth 1 ! -name maps.debug ! -name progs.debug 2>/dev/null
 true`
 
