@@ -60,9 +60,11 @@ state = "/run/containerd"
 
 type object = map[string]any
 
-// Whereabouts is the file by which the IPAM plugin of that name finds the API server.
+// Whereabouts is the file by which the IPAM plugin of that name finds the API server. Its own
+// patience with it, a second, is too short for a busy machine.
 func Whereabouts(kubeconfig string) string {
-	return render(object{"datastore": "kubernetes", "kubernetes": object{"kubeconfig": kubeconfig}})
+	return render(object{"datastore": "kubernetes", "kubernetes": object{"kubeconfig": kubeconfig},
+		"leader_lease_duration": 15000, "leader_renew_deadline": 10000, "leader_retry_period": 500})
 }
 
 // render cannot fail: it is given maps, strings, numbers and lists only.
