@@ -63,7 +63,7 @@ clean: ## Remove build/ (the tool cache outside the tree stays)
 	rm -rf build
 
 ##@ The product on a real cluster
-.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-sched e2e-switch e2e-first-hour e2e-replica-cluster
+.PHONY: images push dist demo demo-down cluster-up cluster-down e2e-main e2e-main-short e2e-lab e2e-slo e2e-crab-cluster e2e-monitor e2e-devices e2e-sched e2e-switch e2e-first-hour e2e-replica-cluster e2e-sriov-pod e2e-sriov-pod-short
 images: ## Build every component's image from the one Dockerfile
 	@images/build
 
@@ -105,6 +105,12 @@ e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset cha
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
 	@e2e/run e2e-devices
+
+e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
+	@e2e/run e2e-sriov-pod
+
+e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
+	@e2e/run e2e-sriov-pod-short
 
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
 	@e2e/run e2e-switch $(SWITCH)

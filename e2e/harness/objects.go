@@ -79,3 +79,25 @@ func (e *Env) WaitCondition(ctx context.Context, limit time.Duration, namespace,
 			c.Message, c.ObservedGeneration, o.Metadata.Generation), nil
 	})
 }
+
+// HeldAddresses are what whereabouts has given to pods and not got back: by range, with the pod.
+func (e *Env) HeldAddresses(ctx context.Context) (string, error) {
+	var pools struct {
+		Items []struct {
+			Spec struct {
+				Range       string
+				Allocations map[string]struct{ PodRef string }
+			}
+		}
+	}
+	if err := e.Get(ctx, &pools, "ippools.whereabouts.cni.cncf.io", "-A"); err != nil {
+		return "", err
+	}
+	var held strings.Builder
+	for _, p := range pools.Items {
+		for place, a := range p.Spec.Allocations {
+			fmt.Fprintf(&held, "%s+%s:%s\n", p.Spec.Range, place, a.PodRef)
+		}
+	}
+	return held.String(), nil
+}

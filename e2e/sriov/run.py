@@ -15,16 +15,16 @@ not, 2 this machine lacks something (the message says what).
 """
 import argparse
 import json
-import lzma
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+
+import guest
+from guest import Initramfs, Lacking, fetched, kernel_modules, tool
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -44,68 +44,6 @@ IDLE = 10             # seconds of the second card's rest
 NAPS = 2 * IDLE * 4000  # what two threads that nap would wake, at least
 CARD = "52:54:00:00:77:01"  # the second card's MAC
 TIME_LIMIT = 1500  # a busy two-core machine needs some 200 s
-
-
-class Lacking(Exception):
-    """This machine cannot run the suite; the text says what it needs."""
-
-
-def tool(name, package):
-    path = shutil.which(name)
-    if path is None:
-        raise Lacking(f"{name} is missing: install the Debian package {package}")
-    return path
-
-
-def fetched():
-    """The folder with QEMU, kernel and busybox; loads them once."""
-    p = subprocess.run([HERE / "fetch"], capture_output=True, text=True)
-    if p.returncode != 0:
-        raise Lacking(p.stderr.strip() or "e2e/sriov/fetch failed")
-    return pathlib.Path(p.stdout.strip().splitlines()[-1])
-
-
-def libraries(program):
-    """Shared libraries a program needs, by their paths."""
-    out = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
-    missing = re.findall(r"^\s*(\S+) => not found", out, re.M)
-    if missing:
-        raise Lacking(f"{program} needs {', '.join(missing)}")
-    return re.findall(r"(/\S+) \(0x", out)
-
-
-class Initramfs:
-    """A root file system of few files, as the kernel unpacks it into memory."""
-
-    def __init__(self, folder):
-        self.root = folder
-        for d in ("bin", "dev", "proc", "sys", "tmp", "run", "modules", "config", "var", "etc", "keys"):
-            (folder / d).mkdir(parents=True)
-
-    def add(self, source, to):
-        target = self.root / to.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
-        target.chmod(0o755)
-
-    def add_program(self, source, to):
-        self.add(source, to)
-        for lib in libraries(source):
-            self.add(lib, lib)
-
-    def add_module(self, source, to):
-        with (lzma.open if source.suffix == ".xz" else open)(source, "rb") as f:
-            (self.root / to.lstrip("/")).write_bytes(f.read())
-
-    def pack(self, busybox, to):
-        names = sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*"))
-        with open(to, "wb") as f:
-            packer = subprocess.Popen([busybox, "gzip", "-1", "-c"], stdin=subprocess.PIPE, stdout=f)
-            subprocess.run([busybox, "cpio", "-o", "-H", "newc"], input="\n".join(names), text=True, cwd=self.root,
-                           stdout=packer.stdin, stderr=subprocess.DEVNULL, check=True)
-            packer.stdin.close()
-            if packer.wait() != 0:
-                raise Lacking("the initramfs could not be packed")
 
 
 def document(forwarding):
@@ -144,20 +82,14 @@ def program(name):
 
 
 def add_guest_files(ramfs, cache, options):
-    busybox = cache / "root" / "bin" / "busybox"
-    busybox = busybox if busybox.exists() else cache / "root" / "usr" / "bin" / "busybox"
+    busybox = guest.busybox(cache)
     ramfs.add(busybox, "/bin/busybox")
     ramfs.add_program(tool("ip", "iproute2"), "/iproute2/ip")
     for name in PROGRAMS:
         ramfs.add_program(program(name), f"/bin/bobtail-{name}")
     for helper in ("ask", "taps"):
         subprocess.run([tool("cc", "gcc"), "-O1", "-static", "-Wall", "-Werror", "-o", ramfs.root / "bin" / helper, HERE / f"{helper}.c"], check=True)
-    modules = kernel_modules(cache)
-    wanted = [m for m in MODULES if m.replace("_", "-") in modules]
-    if not {"igb", "igbvf", "vfio-pci"} <= {m.replace("_", "-") for m in wanted}:
-        raise Lacking("the kernel has no igb, igbvf or vfio-pci module: a generic one is needed (linux-image-amd64)")
-    for m in wanted:
-        ramfs.add_module(modules[m.replace("_", "-")], f"/modules/{m}.ko")
+    wanted = ramfs.add_modules(cache, MODULES, {"igb", "igbvf", "vfio-pci"})
     ramfs.add(HERE / "guest-init", "/init")
     for story in ["common", *STORIES]:
         ramfs.add(HERE / f"story-{story}", f"/story-{story}")
@@ -184,25 +116,8 @@ def add_guest_files(ramfs, cache, options):
     return busybox
 
 
-def kernel_modules(cache):
-    """{name, with hyphens: file} of the guest's kernel."""
-    return {p.name.split(".")[0].replace("_", "-"): p for p in (cache / "kernel" / "lib" / "modules").rglob("*.ko*")}
-
-
 def qemu(cache, initrd):
-    root = cache / "root"
-    kernel = sorted((cache / "kernel" / "boot").glob("vmlinuz-*"))[-1]
-    libs = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
-    argv = [str(root / "usr/bin/qemu-system-x86_64"), "-L", str(root / "usr/share/qemu"), "-L", str(root / "usr/share/seabios"),
-            "-M", "q35,kernel-irqchip=off", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-m", "2048", "-smp", "2",
-            "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot", "-nodefaults",
-            "-kernel", str(kernel), "-initrd", str(initrd),
-            "-append", "console=ttyS0 quiet panic=-1 intel_iommu=on iommu=pt no_timer_check",
-            "-device", "intel-iommu,intremap=on,caching-mode=on",
-            "-netdev", "hubport,id=n0,hubid=0", "-device", "pcie-root-port,id=rp0,slot=1", "-device", "igb,netdev=n0,bus=rp0,romfile=",
-            "-netdev", "hubport,id=n1,hubid=0", "-device", "pcie-root-port,id=rp1,slot=2", "-device", f"igb,netdev=n1,bus=rp1,romfile=,mac={CARD}"]
-    env = dict(os.environ, LD_LIBRARY_PATH=libs, QEMU_MODULE_DIR="/nonexistent")
-    return argv, env
+    return guest.qemu(cache, initrd, cpus=2, memory=2048, devices=[*guest.card("0", "hubport,hubid=0"), *guest.card("1", "hubport,hubid=0", mac=CARD)])
 
 
 def boot(argv, env, console):

@@ -134,6 +134,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
     Stage("sched-cluster", "spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores the field",
           {ALL: Form(on_cluster("e2e-sched"), 420, 900)}, "the failing step names its own log", ("root",)),
+    Stage("sriov-pod", "a service on virtual functions from its manifest to traffic: the control plane here, the kubelet in an emulated machine with an igb card",
+          {ALL: Form(on_cluster("e2e-sriov-pod-short"), 240, 600)}, "the failing step names its own log; bobtail-cluster logs machine-b has the machine's console", ("root",)),
     Stage("switch-cluster", "a service of pods placed by a switch on an embedded cluster: over and back, without an operator, entries lost, an old leader, eight services, the switch off and on",
           {ALL: Form(on_cluster("e2e-switch"), 540, 1200)}, "the failing step names its own log, with what the switch counted", ("root",)),
     Stage("replica-cluster", "a ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal",

@@ -3,17 +3,16 @@
 #include "shell/device_told.h"
 
 #include "ctl/json.h"
+#include "shell/device_claim.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SHOWN = 60 };
+enum { MOST_SHOWN = 60, MOST_NAMED = 300 };
 
-// Takes an address as Linux writes it, dddd:bb:dd.f; false: it is none.
-static bool take(const char *text, size_t len, char pci[BT_DEVICE_PCI])
+bool bt_device_take(const char *text, size_t len, char pci[BT_DEVICE_PCI])
 {
     static const char pattern[] = "xxxx:xx:xx.f";
     if (len != sizeof pattern - 1) {
@@ -33,7 +32,7 @@ static bool take(const char *text, size_t len, char pci[BT_DEVICE_PCI])
 
 bool bt_device_is_pci(const char *port, char pci[BT_DEVICE_PCI])
 {
-    bool is = take(port, strcspn(port, ","), pci);
+    bool is = bt_device_take(port, strcspn(port, ","), pci);
     pci[0] = is ? pci[0] : '\0';
     return is;
 }
@@ -49,7 +48,7 @@ static bool value_of(const struct bt_device_told *told, char pci[BT_DEVICE_PCI],
                  MOST_SHOWN, told->value);
         return false;
     }
-    if (!take(told->value, strlen(told->value), pci)) {
+    if (!bt_device_take(told->value, strlen(told->value), pci)) {
         snprintf(why, whylen, "%s must be a PCI address such as 0000:05:00.0; got \"%.*s\"", told->name, MOST_SHOWN,
                  told->value);
         return false;
@@ -69,7 +68,7 @@ static bool info_agrees(const struct bt_device_told *told, const char *pci, char
     bt_json_init(&j, told->info, strlen(told->info));
     if (bt_json_peek(&j) == BT_JSON_OBJECT && bt_json_enter(&j)) {
         while ((more = bt_json_key(&j, key, sizeof key)) == 1 && bt_json_skip(&j, NULL, NULL)) {
-            found = found || (take(key, strlen(key), other) && strcmp(other, pci) == 0);
+            found = found || (bt_device_take(key, strlen(key), other) && strcmp(other, pci) == 0);
             n++;
         }
     }
@@ -85,42 +84,45 @@ static bool info_agrees(const struct bt_device_told *told, const char *pci, char
     return found;
 }
 
-static bool file_agrees(const struct bt_device_told *told, const char *pci, char *why, size_t whylen)
+// What network-status told, beside what `who` says.
+static bool file_agrees(const char *who, const char *pci, const char *file, const char *text, char *why, size_t whylen)
 {
     char other[BT_DEVICE_PCI];
-    size_t len = strcspn(told->file_text, "\r\n");
-    if (take(told->file_text, len, other) && strcmp(other, pci) == 0) {
+    size_t len = strcspn(text, "\r\n");
+    if (bt_device_take(text, len, other) && strcmp(other, pci) == 0) {
         return true;
     }
     snprintf(why, whylen,
              "%s says %s and network-status (%s) says %.*s: the network took another device than the container got",
-             told->name, pci, told->file, (int)(len < MOST_SHOWN ? len : MOST_SHOWN), told->file_text);
+             who, pci, file, (int)(len < MOST_SHOWN ? len : MOST_SHOWN), text);
     return false;
 }
 
 bool bt_device_agreed(const struct bt_device_told *told, char pci[BT_DEVICE_PCI], char *why, size_t whylen)
 {
     return value_of(told, pci, why, whylen) && (told->info == NULL || info_agrees(told, pci, why, whylen)) &&
-           (told->file_text == NULL || file_agrees(told, pci, why, whylen));
+           (told->file_text == NULL || file_agrees(told->name, pci, told->file, told->file_text, why, whylen));
 }
 
-// Reads a short file; 1: done, 0: it is not there, -1: why says what failed.
-static int read_file(const char *file, char *text, size_t len, char *why, size_t whylen)
+bool bt_device_claimed(const struct bt_device_claim *told, char pci[BT_DEVICE_PCI], char *why, size_t whylen)
 {
-    FILE *f = fopen(file, "re");
-    if (f == NULL && errno == ENOENT) {
-        return 0;
+    char who[MOST_NAMED];
+    snprintf(who, sizeof who, "DRA metadata (%s)", told->metadata);
+    if (told->metadata_pci[0] != '\0') {
+        memcpy(pci, told->metadata_pci, BT_DEVICE_PCI);
+        return told->file_text == NULL || file_agrees(who, pci, told->file, told->file_text, why, whylen);
     }
-    size_t n = f != NULL ? fread(text, 1, len - 1, f) : 0;
-    bool failed = f == NULL || ferror(f) != 0;
-    if (failed) {
-        snprintf(why, whylen, "cannot read %s: %s", file, strerror(errno));
+    if (told->file_text == NULL) {
+        snprintf(why, whylen, "nobody tells the PCI address of the claim's device: neither %s nor network-status (%s)",
+                 who, told->file != NULL ? told->file : "no --dpdk-pci-file");
+        return false;
     }
-    if (f != NULL) {
-        fclose(f);
+    if (!bt_device_take(told->file_text, strcspn(told->file_text, "\r\n"), pci)) {
+        snprintf(why, whylen, "network-status (%s) must tell a PCI address such as 0000:05:00.0; got \"%.*s\"",
+                 told->file, MOST_SHOWN, told->file_text);
+        return false;
     }
-    text[n] = '\0';
-    return failed ? -1 : 1;
+    return true;
 }
 
 bool bt_device_from_environment(const char *name, const char *file, char pci[BT_DEVICE_PCI], char *why, size_t whylen)
@@ -128,7 +130,7 @@ bool bt_device_from_environment(const char *name, const char *file, char pci[BT_
     char info[256];
     char text[256];
     struct bt_device_told told = {.name = name, .value = getenv(name), .file = file};
-    int there = file != NULL ? read_file(file, text, sizeof text, why, whylen) : 0;
+    int there = file != NULL ? bt_device_read_file(file, text, sizeof text, why, whylen) : 0;
     if (there < 0) {
         return false;
     }

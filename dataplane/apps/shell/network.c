@@ -35,8 +35,9 @@ size_t bt_network_rows(struct bt_network_options *o, struct bt_cli_option *rows)
         {"driver", BT_CLI_CHOICE, &o->driver, 0, 0, "udp|dpdk", "Linux sockets, or a DPDK port"},
         {.kind = BT_CLI_HEADING, .help = "DPDK port (--driver=dpdk)"},
         {"dpdk-port", BT_CLI_TEXT_AT, &o->port, 0, 0, "PORT",
-         "virtual device with its arguments, PCI address, or env:VARIABLE with one"},
-        {"dpdk-pci-file", BT_CLI_TEXT, &o->pci_file, 0, 0, "FILE", "what stands there must agree with env:VARIABLE"},
+         "virtual device with its arguments, PCI address, env:VARIABLE with one, or claim:NAME of a DRA claim"},
+        {"dpdk-pci-file", BT_CLI_TEXT, &o->pci_file, 0, 0, "FILE",
+         "what stands there must agree with env:VARIABLE or claim:NAME"},
         {"dpdk-prefix", BT_CLI_AUTO_U32, &o->prefix, 1, 128, "auto|BITS", "length of --address's network: 24, IPv6 64"},
         {"dpdk-gateway", BT_CLI_TEXT, &o->gateway, 0, 0, "IP", "next hop out of that network"},
         {"dpdk-queues", BT_CLI_AUTO_U32, &o->queues, 1, 16, NULL, "queues to use"},
@@ -90,24 +91,31 @@ static bool check_udp(const struct bt_cli *p, const struct bt_network_options *o
     return true;
 }
 
-// A port that stands in a variable, as a device plugin tells it. Reports and returns false.
+// A port that others tell, a device plugin by a variable or a DRA driver by files. Reports and returns false.
 static bool read_port(const struct bt_cli *p, struct bt_network_options *o)
 {
-    static const char env[] = "env:";
+    static const struct {
+        const char *prefix;
+        bool (*find)(const char *name, const char *file, char pci[BT_DEVICE_PCI], char *why, size_t whylen);
+    } tellers[] = {{"env:", bt_device_from_environment}, {"claim:", bt_device_from_claim}};
     static char pci[BT_DEVICE_PCI];
-    char why[400];
-    if (strncmp(o->port, env, sizeof env - 1) != 0) {
-        if (o->pci_file != NULL) {
-            bt_cli_error(p, "dpdk-pci-file", "needs --dpdk-port=env:VARIABLE; got \"%s\"", o->port);
+    char why[800];
+    for (size_t i = 0; i < sizeof tellers / sizeof tellers[0]; i++) {
+        size_t len = strlen(tellers[i].prefix);
+        if (strncmp(o->port, tellers[i].prefix, len) != 0) {
+            continue;
         }
-        return o->pci_file == NULL;
+        if (!tellers[i].find(o->port + len, o->pci_file, pci, why, sizeof why)) {
+            bt_cli_error(p, "dpdk-port", "%s", why);
+            return false;
+        }
+        o->port = pci;
+        return true;
     }
-    if (!bt_device_from_environment(o->port + sizeof env - 1, o->pci_file, pci, why, sizeof why)) {
-        bt_cli_error(p, "dpdk-port", "%s", why);
-        return false;
+    if (o->pci_file != NULL) {
+        bt_cli_error(p, "dpdk-pci-file", "needs --dpdk-port=env:VARIABLE or claim:NAME; got \"%s\"", o->port);
     }
-    o->port = pci;
-    return true;
+    return o->pci_file == NULL;
 }
 
 bool bt_network_check(const struct bt_cli *p, struct bt_network_options *o, const struct bt_addr *own, unsigned threads)

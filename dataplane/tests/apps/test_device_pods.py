@@ -111,10 +111,14 @@ class ExampleNetwork(NamespaceBed):
         "type": "host-local", "ranges": [[{"subnet": "10.244.9.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}
 
     def example(self):
-        """The definition's configuration, and the gateway of the service's device."""
+        """The definition's configuration, and the gateway of the service's device. Its IPAM needs an API server: host-local has the same range."""
         with open(EXAMPLE) as f:
             definition, service = yaml.safe_load_all(f)
-        return json.loads(definition["spec"]["config"]), service["spec"]["device"]["gateway"]
+        network = json.loads(definition["spec"]["config"])
+        ipam = network["ipam"]
+        self.assertEqual(ipam["type"], "whereabouts")
+        network["ipam"] = {"type": "host-local", "ranges": [[{"subnet": ipam["range"], "rangeStart": ipam["range_start"], "rangeEnd": ipam["range_end"]}]]}
+        return network, service["spec"]["device"]["gateway"]
 
     def attach(self, host, interface, network):
         """Has the plugin make an interface in the namespace of a host; returns its address."""

@@ -6,6 +6,7 @@
 #include "bobtail-serve/service_time.h"
 #include "ctl/mailbox.h"
 #include "shell/cli.h"
+#include "shell/device_claim.h"
 #include "shell/device_told.h"
 #include "shell/log.h"
 #include "shell/pool.h"
@@ -18,6 +19,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -400,6 +402,107 @@ static void a_device_is_found_in_the_environment(void **state)
     assert_non_null(strstr(why, "cannot read /"));
 }
 
+#define META(devices)                                                                                                  \
+    "{\"apiVersion\":\"metadata.resource.k8s.io/v1alpha1\",\"requests\":[{\"name\":\"vf\",\"devices\":[" devices       \
+    "]}]}\n"
+#define AT(address)                                                                                                    \
+    "{\"driver\":\"d\",\"attributes\":{\"x/y\":{\"int\":1},\"resource.kubernetes.io/pciBusID\":{\"string\":\"" address \
+    "\"}}"                                                                                                             \
+    "}"
+
+// The files of a DRA driver: one address, in every version of the format and for every device in them.
+static void metadata_of_a_claim_tell_one_address(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *pci; // that is found; NULL: why says the other
+        const char *why;
+    } rows[] = {
+        {META(AT("0000:01:10.2")), "0000:01:10.2", NULL},
+        {META(AT("0000:01:10.2")) META(AT("0000:01:10.2")), "0000:01:10.2", NULL},
+        {META("{\"name\":\"no attributes\"},{\"attributes\":null}"), "", NULL},
+        {"{\"apiVersion\":\"metadata.resource.k8s.io/v9\",\"other\":{}} " META(AT("0000:AB:10.2")), "0000:ab:10.2",
+         NULL},
+        {META(AT("0000:01:10.2") "," AT("0000:01:10.4")), NULL, "says 0000:01:10.2 and, in /f, 0000:01:10.4"},
+        {META(AT("0000:01:10.2")) META(AT("0000:01:10.4")), NULL, "a program drives one device"},
+        {META(AT("eth0")), NULL,
+         "/f: resource.kubernetes.io/pciBusID must be a PCI address such as 0000:05:00.0; got \"eth0\""},
+        {META(AT("")), NULL, "got \"nothing\""},
+        {META("{\"attributes\":{\"resource.kubernetes.io/pciBusID\":{\"string\":7}}}"), NULL,
+         "cannot be read from byte"},
+        {"", NULL, "cannot be read from byte 0 on"},
+        {"[]", NULL, "must be DRA metadata"},
+        {META(AT("0000:01:10.2")) "{", NULL, "cannot be read from byte"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char pci[BT_DEVICE_PCI] = "";
+        char why[800] = "";
+        bool good = bt_device_claim_read("/f", rows[i].text, strlen(rows[i].text), pci, why, sizeof why);
+        if (good != (rows[i].pci != NULL) ||
+            (good ? strcmp(pci, rows[i].pci) != 0 : strstr(why, rows[i].why) == NULL)) {
+            fail_msg("row %zu: %s %s", i, pci, why);
+        }
+    }
+}
+
+// Metadata and network-status agree, or the message names both; one of them is enough.
+static void sources_of_a_claim_agree_or_are_named(void **state)
+{
+    static const struct {
+        const char *metadata, *file;
+        const char *why; // NULL: they agree
+    } rows[] = {
+        {"0000:01:10.2", "0000:01:10.2\n", NULL},
+        {"0000:01:10.2", NULL, NULL},
+        {"", "0000:01:10.2\n", NULL},
+        {"0000:01:10.2", "0000:01:10.4\n",
+         "DRA metadata (/m) says 0000:01:10.2 and network-status (/run/pci) says 0000:01:10.4"},
+        {"", NULL, "neither DRA metadata (/m) nor network-status (/run/pci)"},
+        {"", "net1\n", "network-status (/run/pci) must tell a PCI address such as 0000:05:00.0; got \"net1\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bt_device_claim told = {.metadata = "/m", .file = "/run/pci", .file_text = rows[i].file};
+        char pci[BT_DEVICE_PCI] = "";
+        char why[800] = "";
+        snprintf(told.metadata_pci, sizeof told.metadata_pci, "%s", rows[i].metadata);
+        bool agreed = bt_device_claimed(&told, pci, why, sizeof why);
+        if (agreed != (rows[i].why == NULL) ||
+            (agreed ? strcmp(pci, "0000:01:10.2") != 0 : strstr(why, rows[i].why) == NULL)) {
+            fail_msg("row %zu: %s %s", i, pci, why);
+        }
+    }
+}
+
+// The folder of a claim has a folder for each request, with a file for each driver.
+static void a_claim_is_found_in_its_folder(void **state)
+{
+    char folder[] = "/tmp/bobtail-claim-XXXXXX";
+    char path[64];
+    char pci[BT_DEVICE_PCI];
+    char why[800];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_false(bt_device_from_claim(folder, NULL, pci, why, sizeof why));
+    assert_non_null(strstr(why, "nobody tells"));
+    assert_false(bt_device_from_claim("nowhere", NULL, pci, why, sizeof why));
+    assert_non_null(strstr(why, BT_DEVICE_CLAIMS "/nowhere/"));
+    snprintf(path, sizeof path, "%s/vf", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/vf/a-metadata.json", folder);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    fputs(META(AT("0000:01:10.6")), f);
+    fclose(f);
+    assert_true(bt_device_from_claim(folder, "/nowhere/pci", pci, why, sizeof why));
+    assert_string_equal(pci, "0000:01:10.6");
+    unlink(path);
+    snprintf(path, sizeof path, "%s/vf", folder);
+    rmdir(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +517,9 @@ int main(void)
         cmocka_unit_test(incarnations_grow),
         cmocka_unit_test(sources_of_a_device_agree_or_are_named),
         cmocka_unit_test(a_device_is_found_in_the_environment),
+        cmocka_unit_test(metadata_of_a_claim_tell_one_address),
+        cmocka_unit_test(sources_of_a_claim_agree_or_are_named),
+        cmocka_unit_test(a_claim_is_found_in_its_folder),
         cmocka_unit_test(a_line_of_json_is_whole_whatever_it_says),
         cmocka_unit_test(a_signal_wakes_the_loop_but_not_a_closed_one),
     };

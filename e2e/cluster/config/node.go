@@ -61,6 +61,13 @@ state = "/run/containerd"
 
 type object = map[string]any
 
+// Whereabouts is the file by which the IPAM plugin of that name finds the API server. Its own
+// patience with it, a second, is too short for a busy machine.
+func Whereabouts(kubeconfig string) string {
+	return render(object{"datastore": "kubernetes", "kubernetes": object{"kubeconfig": kubeconfig},
+		"leader_lease_duration": 15000, "leader_renew_deadline": 10000, "leader_retry_period": 500})
+}
+
 // render cannot fail: it is given maps, strings, numbers and lists only.
 func render(o object) string {
 	b, err := json.MarshalIndent(o, "", "  ")
@@ -75,11 +82,21 @@ type NetworksClient struct{ Server, CA, Cert, Key string }
 
 // CNI renders the pod network: one bridge per node with its own address range, and what else a pod's annotation names.
 func CNI(n Node) string {
+	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
+	return podNetwork(bridge(n), portmap, further(n))
+}
+
+func podNetwork(plugins ...any) string {
+	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": plugins})
+}
+
+// bridge is the plugin of the network that all pods have.
+func bridge(n Node) object {
 	ranges, routes := []any{[]any{object{"subnet": n.PodCIDR}}}, []any{object{"dst": "0.0.0.0/0"}}
 	if n.PodCIDR6 != "" {
 		ranges, routes = append(ranges, []any{object{"subnet": n.PodCIDR6}}), append(routes, object{"dst": "::/0"})
 	}
-	bridge := object{
+	return object{
 		"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,
 		"ipam": object{
 			"type":   "host-local",
@@ -87,9 +104,11 @@ func CNI(n Node) string {
 			"routes": routes,
 		},
 	}
-	portmap := object{"type": "portmap", "capabilities": object{"portMappings": true}}
-	further := object{"type": networks.Type, "server": n.Networks.Server, "ca": n.Networks.CA, "cert": n.Networks.Cert, "key": n.Networks.Key}
-	return render(object{"cniVersion": "1.0.0", "name": "bobtail", "plugins": []any{bridge, portmap, further}})
+}
+
+// further is the plugin of the networks that a pod's annotation names.
+func further(n Node) object {
+	return object{"type": networks.Type, "server": n.Networks.Server, "ca": n.Networks.CA, "cert": n.Networks.Cert, "key": n.Networks.Key}
 }
 
 // reserved keeps the nodes together from offering more than the machine has:
@@ -104,12 +123,14 @@ func reserved(n Node) object {
 }
 
 // Kubelet renders the kubelet's configuration.
-func Kubelet(n Node) string {
+func Kubelet(n Node) string { return render(kubelet(n)) }
+
+func kubelet(n Node) object {
 	policy := "none"
 	if n.StaticCPUs {
 		policy = "static"
 	}
-	return render(object{
+	return object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "cpuManagerPolicy": policy, "cpuManagerReconcilePeriod": "1s",
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": n.CgroupRoot, "failSwapOn": false,
 		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
@@ -122,7 +143,7 @@ func Kubelet(n Node) string {
 		"systemReserved":              reserved(n),
 		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "3%", "imagefs.available": "3%"},
 		"imageGCHighThresholdPercent": 100,
-	})
+	}
 }
 
 // ProxyModes are kube-proxy's modes that a cluster can run in; the first one is what it starts with.

@@ -106,12 +106,13 @@ type Cluster struct {
 	Nodes     []string `json:"nodes"`
 	DualStack bool     `json:"dualStack,omitempty"`
 	// StaticCPUs: the kubelets' CPU manager is static.
-	StaticCPUs bool   `json:"staticCPUs,omitempty"`
-	Tools      Tools  `json:"tools"`
-	APIPort    int    `json:"apiPort"`
-	Cgroup2    string `json:"cgroup2"`
-	CgroupV1   bool   `json:"cgroupV1"`
-	MountedC2  bool   `json:"mountedCgroup2,omitempty"`
+	StaticCPUs bool     `json:"staticCPUs,omitempty"`
+	Machines   []string `json:"machines,omitempty"` // nodes on machines of their own, which came later
+	Tools      Tools    `json:"tools"`
+	APIPort    int      `json:"apiPort"`
+	Cgroup2    string   `json:"cgroup2"`
+	CgroupV1   bool     `json:"cgroupV1"`
+	MountedC2  bool     `json:"mountedCgroup2,omitempty"`
 }
 
 func (s State) clusterFile() string { return s.path("cluster.json") }

@@ -35,10 +35,11 @@ func (t Tools) Dir(tool string) string {
 
 // builtPrograms lists, per tool, what must be in its folder.
 var builtPrograms = map[string][]string{
-	"kubernetes": {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
-	"etcd":       {"etcd"},
-	"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},
-	"coredns":    {"coredns"},
+	"kubernetes":  {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
+	"etcd":        {"etcd"},
+	"containerd":  {"containerd", "containerd-shim-runc-v2", "ctr"},
+	"coredns":     {"coredns"},
+	"whereabouts": {"whereabouts"},
 }
 
 // systemPrograms come from Debian packages, named here for the error message.

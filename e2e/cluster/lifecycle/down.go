@@ -80,7 +80,7 @@ func (m *Manager) endProcesses(c layout.Cluster) error {
 			return err
 		}
 	}
-	for _, p := range processes(c.Nodes) {
+	for _, p := range append(machines(c), processes(c.Nodes)...) {
 		r, err := m.ref(p)
 		if err != nil {
 			return err

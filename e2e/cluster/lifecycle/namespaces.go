@@ -49,6 +49,10 @@ func (m *Manager) makeNamespaces(c layout.Cluster, plan []netns.Node) error {
 }
 
 func (m *Manager) startHolder(c layout.Cluster, n netns.Node) (proc.Ref, error) {
+	conf := config.Whereabouts(m.State.PKI("networks.kubeconfig"))
+	if err := os.WriteFile(m.State.Node(n.Name, "etc", "whereabouts.json"), []byte(conf), 0o644); err != nil {
+		return proc.Ref{}, err
+	}
 	flag := map[bool]string{false: "0", true: "1"}
 	env := append(m.env(c.Tools), "NODE_NAME="+config.NodeName(n.Name), "NODE_DIR="+m.State.Node(n.Name),
 		"CGROUP="+m.State.CgroupName()+"/"+n.Name, "CGROUP_V1="+flag[c.CgroupV1], "DUAL_STACK="+flag[c.DualStack])

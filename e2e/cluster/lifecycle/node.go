@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,8 +56,11 @@ func (m *Manager) packBaseImages(c layout.Cluster, self string) error {
 	return dns.Write(m.State.Images("coredns.tar"))
 }
 
-// installPlugin puts this program where container runtimes look for plugins, under the plugins' names.
-func (m *Manager) installPlugin(self string) error {
+// whereabouts is the IPAM plugin that was built: upstream's own.
+const whereabouts = "whereabouts"
+
+// installPlugins puts this program where container runtimes look for plugins, under the plugins' names, and whereabouts beside it.
+func (m *Manager) installPlugins(c layout.Cluster, self string) error {
 	b, err := os.ReadFile(self)
 	if err != nil {
 		return err
@@ -64,10 +68,18 @@ func (m *Manager) installPlugin(self string) error {
 	if err := os.WriteFile(m.State.CNI(networks.Type), b, 0o755); err != nil {
 		return err
 	}
-	if err := os.Remove(m.State.CNI(sriov.Type)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := link(networks.Type, m.State.CNI(sriov.Type)); err != nil {
 		return err
 	}
-	return os.Symlink(networks.Type, m.State.CNI(sriov.Type))
+	return link(c.Tools.Path(whereabouts), m.State.CNI(whereabouts))
+}
+
+// link replaces what an earlier start left.
+func link(to, at string) error {
+	if err := os.Remove(at); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(to, at)
 }
 
 // PauseCommand is the hidden subcommand that the pod sandbox runs.
@@ -183,5 +195,10 @@ func (m *Manager) ExecNode(node string, args []string) ([]string, error) {
 			return r.Enter(inNode, args...), err
 		}
 	}
-	return nil, fmt.Errorf("no node %q: there are %s and %s", node, strings.Join(c.Nodes, ", "), controlPlane)
+	for _, n := range netns.Plan(netns.NodeNames(len(c.Nodes)+len(c.Machines)), false)[len(c.Nodes):] {
+		if n.Name == short {
+			return m.shell(n, args)
+		}
+	}
+	return nil, fmt.Errorf("no node %q: there are %s and %s", node, strings.Join(slices.Concat(c.Nodes, c.Machines), ", "), controlPlane)
 }

@@ -68,6 +68,10 @@ for d in kubelet containerd cni; do
   mkdir -p "/var/lib/$d" "$NODE_DIR/$d"
   mount --bind "$NODE_DIR/$d" "/var/lib/$d"
 done
+# Its own /etc over the machine's: the IPAM plugin whereabouts looks for its file there.
+mkdir -p "$NODE_DIR/etc-upper/cni/net.d/whereabouts.d" "$NODE_DIR/etc-work"
+cp "$NODE_DIR/etc/whereabouts.json" "$NODE_DIR/etc-upper/cni/net.d/whereabouts.d/whereabouts.conf"
+mount -t overlay -o "lowerdir=/etc,upperdir=$NODE_DIR/etc-upper,workdir=$NODE_DIR/etc-work" overlay /etc
 mkdir -p "$NODE_DIR/log"
 mount --bind "$NODE_DIR/log" /var/log
 mount --make-rshared /

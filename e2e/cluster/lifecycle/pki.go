@@ -61,8 +61,12 @@ func subjects(plan []netns.Node) map[string]pki.Subject {
 		"networks":           {User: config.NetworksUser},
 	}
 	for _, n := range plan {
-		name := config.NodeName(n.Name)
-		s["kubelet-"+n.Name] = pki.Subject{User: "system:node:" + name, Groups: []string{"system:nodes"}, DNS: []string{name}, IPs: []string{n.IP}}
+		s["kubelet-"+n.Name] = kubeletSubject(n)
 	}
 	return s
+}
+
+func kubeletSubject(n netns.Node) pki.Subject {
+	name := config.NodeName(n.Name)
+	return pki.Subject{User: "system:node:" + name, Groups: []string{"system:nodes"}, DNS: []string{name}, IPs: []string{n.IP}}
 }

@@ -230,7 +230,7 @@ func (m *Manager) startCore(c layout.Cluster, plan []netns.Node, self string) (l
 	go func() {
 		defer side.Done()
 		runtimes = m.step("starting containerd, importing base images", m.State.Log("containerd-a"), "overlayfs is not possible in the state folder's file system", func() error {
-			if err := errors.Join(m.packBaseImages(c, self), m.installPlugin(self)); err != nil {
+			if err := errors.Join(m.packBaseImages(c, self), m.installPlugins(c, self)); err != nil {
 				return err
 			}
 			return eachNode(plan, func(n netns.Node) error { return m.startContainerd(c, n) })

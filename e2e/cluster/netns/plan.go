@@ -98,3 +98,20 @@ func NodeBatch(self Node, all []Node) string {
 	}
 	return s
 }
+
+// Tap is the device by which a machine of its own is on the bridge.
+func Tap(n Node) string { return "tap-" + n.Name }
+
+// MachineBatch is input for `ip -batch -` in the control plane namespace: a machine of its own
+// is on the bridge, and its pods are reached through the node that is its way to Services, so
+// that answers come back the way the questions went.
+func MachineBatch(n Node, gateway string) string {
+	tap := Tap(n)
+	return fmt.Sprintf("tuntap add dev %s mode tap\nlink set %s master %s\nlink set %s up\nroute add %s via %s\n", tap, tap, bridge, tap, n.PodCIDR, gateway)
+}
+
+// WayToMachine is input for `ip -batch -` in a node's namespace: to the machine's pods and to
+// the network of its card.
+func WayToMachine(n Node, card string) string {
+	return fmt.Sprintf("route add %s via %s\nroute add %s via %s\n", n.PodCIDR, n.IP, card, n.IP)
+}

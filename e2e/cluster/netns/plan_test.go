@@ -69,3 +69,14 @@ func TestBatchesOfBothFamilies(t *testing.T) {
 		}
 	}
 }
+
+// What goes to a machine's pods goes through the node that is its way out, so that answers do.
+func TestAMachineIsReachedTheWayItGoesOut(t *testing.T) {
+	plan := Plan([]string{"a", "b"}, false)
+	if b := MachineBatch(plan[1], plan[0].IP); !strings.Contains(b, "tuntap add dev tap-b mode tap") || !strings.Contains(b, "route add 10.244.1.0/24 via 10.99.0.11") {
+		t.Error(b)
+	}
+	if b := WayToMachine(plan[1], "10.77.0.0/24"); b != "route add 10.244.1.0/24 via 10.99.0.12\nroute add 10.77.0.0/24 via 10.99.0.12\n" {
+		t.Error(b)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 )
@@ -13,11 +14,12 @@ import (
 // checkpoint is where a kubelet notes which devices it gave to whom.
 var checkpoint = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
-// devices are those a pod got from device plugins. Each is handed to one network.
+// devices are those a pod got from device plugins or by claims. Each is handed to one network.
 type devices struct {
-	uid  string
-	all  map[string][]string // by resource; nil: not read yet
-	used map[string]int
+	uid     string
+	claimed func() (map[string][]string, error)
+	all     map[string][]string // by resource; nil: not read yet
+	used    map[string]int
 }
 
 // next is the device for the next network of a resource; empty for a definition without one.
@@ -30,11 +32,18 @@ func (d *devices) next(resource string) (string, error) {
 		if d.all, err = devicesOf(d.uid); err != nil {
 			return "", err
 		}
+		if len(d.all[resource]) == 0 {
+			claimed, err := d.claimed()
+			if err != nil {
+				return "", err
+			}
+			maps.Copy(d.all, claimed)
+		}
 		d.used = map[string]int{}
 	}
 	i := d.used[resource]
 	if i >= len(d.all[resource]) {
-		return "", fmt.Errorf("the pod got %d devices of resource %s, and this network wants one more: does a container request it?", i, resource)
+		return "", fmt.Errorf("the pod got %d devices of resource %s, and this network wants one more: does a container request it, or a claim?", i, resource)
 	}
 	d.used[resource]++
 	return d.all[resource][i], nil

@@ -71,6 +71,7 @@ type bed struct {
 	annotation string
 	served     map[string]string // definitions by name
 	resources  map[string]string // of definitions, by name
+	claimed    bool              // the pod has a claim
 	told       string            // the annotation network-status
 	conf       Config
 }
@@ -108,7 +109,18 @@ func (b *bed) write(name, text string, mode os.FileMode) {
 	}
 }
 
+// claim is what the API server has of a claimed device, among others.
+var claim = map[string]string{
+	"/apis/resource.k8s.io/v1/namespaces/pods/resourceclaims/one-device": `{"status":{"allocation":{"devices":{"results":[{"request":"vf","driver":"d","pool":"n","device":"f2"}]}}}}`,
+	"/apis/resource.k8s.io/v1/resourceslices": `{"items":[{"spec":{"driver":"d","pool":{"name":"other"},"devices":[{"name":"f2","attributes":{"k8s.cni.cncf.io/deviceID":{"string":"0000:ff:10.6"}}}]}},
+		{"spec":{"driver":"d","pool":{"name":"n"},"devices":[{"name":"f1"},{"name":"f2","attributes":{"k8s.cni.cncf.io/deviceID":{"string":"0000:01:10.6"},"k8s.cni.cncf.io/resourceName":{"string":"test/vf"}}}]}}]}`,
+}
+
 func (b *bed) answer(w http.ResponseWriter, r *http.Request) {
+	if text, ok := claim[r.URL.Path]; ok {
+		_, _ = w.Write([]byte(text))
+		return
+	}
 	if r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/pods/pods/one" {
 		var patch struct {
 			Metadata struct {
@@ -124,7 +136,11 @@ func (b *bed) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/api/v1/namespaces/pods/pods/one" {
-		_, _ = fmt.Fprintf(w, `{"metadata":{"annotations":{%q:%q}}}`, Annotation, b.annotation)
+		claims := ""
+		if b.claimed {
+			claims = `{"name":"device","resourceClaimName":"one-device"}`
+		}
+		_, _ = fmt.Fprintf(w, `{"metadata":{"annotations":{%q:%q}},"status":{"resourceClaimStatuses":[%s]}}`, Annotation, b.annotation, claims)
 		return
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/apis/k8s.cni.cncf.io/v1/namespaces/pods/network-attachment-definitions/")
@@ -254,6 +270,16 @@ func TestDevicesOfTheDefinitionsResource(t *testing.T) {
 		`ADD big c1 /ns {"cniVersion":"1.0.0","deviceID":"0000:01:10.2","mtu":9000,"name":"other","type":"taps"}`)
 	if !strings.Contains(b.told, `"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:01:10.2"}}`) {
 		t.Errorf("told %s", b.told)
+	}
+	// A device of a claim is the one whose own attribute names the definition's resource.
+	b.write("checkpoint", `{"Data":{}}`, 0o600)
+	b.claimed = true
+	b.resources["other"] = ""
+	if err := add(b.args()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.told, `"pci-address":"0000:01:10.6"`) {
+		t.Errorf("told %s of a claim's device", b.told)
 	}
 	b.write("checkpoint", "{", 0o600)
 	if err := add(b.args()); err == nil || !strings.Contains(err.Error(), "kubelet's notes") {

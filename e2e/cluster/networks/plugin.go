@@ -145,7 +145,9 @@ func wanted(ctx context.Context, conf *Config, p pod) ([]Attachment, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := devices{uid: string(p.K8S_POD_UID)}
+	given := devices{uid: string(p.K8S_POD_UID), claimed: func() (map[string][]string, error) {
+		return api.ClaimedDevices(ctx, string(p.K8S_POD_NAMESPACE), string(p.K8S_POD_NAME))
+	}}
 	var attachments []Attachment
 	for _, r := range requests {
 		text, resource, err := api.NetworkConfig(ctx, r.Namespace, r.Name)

@@ -75,6 +75,32 @@ func NewCA(name string) (*CA, error) {
 	return &CA{Pair: pair, cert: cert, key: key}, err
 }
 
+// ReadCA takes an authority up again that was written.
+func ReadCA(path func(string) string, name string) (*CA, error) {
+	var pair [2][]byte
+	for i, suffix := range []string{".crt", ".key"} {
+		b, err := os.ReadFile(path(name + suffix))
+		if err != nil {
+			return nil, err
+		}
+		block, _ := pem.Decode(b)
+		if block == nil {
+			return nil, fmt.Errorf("%s: not PEM", path(name+suffix))
+		}
+		pair[i] = block.Bytes
+	}
+	cert, err := x509.ParseCertificate(pair[0])
+	if err != nil {
+		return nil, err
+	}
+	key, err := x509.ParseECPrivateKey(pair[1])
+	if err != nil {
+		return nil, err
+	}
+	whole, err := encode(pair[0], key)
+	return &CA{Pair: whole, cert: cert, key: key}, err
+}
+
 // Issue signs a certificate for s.
 func (ca *CA) Issue(s Subject) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

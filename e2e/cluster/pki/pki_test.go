@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -77,5 +79,42 @@ func TestServiceAccountKeysBelongTogether(t *testing.T) {
 	}
 	if !private.PublicKey.Equal(public) {
 		t.Error("the public key is not the private key's")
+	}
+}
+
+// An authority that was written signs on.
+func TestAnAuthorityIsTakenUpAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := func(f string) string { return filepath.Join(dir, f) }
+	ca, err := NewCA("again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ca.Write(path, "ca"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadCA(path, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := again.Issue(Subject{User: "late", IPs: []string{"10.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(pair.Cert)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots}); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path("ca.key"), []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadCA(path, "ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
+		t.Errorf("a key that is none: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/suites/monitor"
 	"github.com/bobtail-dev/bobtail/e2e/suites/onswitch"
 	"github.com/bobtail-dev/bobtail/e2e/suites/slo"
+	"github.com/bobtail-dev/bobtail/e2e/suites/sriovpod"
 )
 
 // stage is what a play is given.
@@ -59,6 +60,8 @@ var plays = []play{
 	{name: "e2e-sched", run: func(ctx context.Context, s stage) error {
 		return (&cores.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
 	}},
+	{name: "e2e-sriov-pod", run: playFunctions(false)},
+	{name: "e2e-sriov-pod-short", run: playFunctions(true)},
 	{name: "e2e-switch", judge: func(only []string) error { return (&onswitch.Suite{Only: only}).Judge() },
 		run: func(ctx context.Context, s stage) error {
 			return (&onswitch.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
@@ -88,6 +91,12 @@ func playLab(ctx context.Context, s stage) error {
 		return err
 	}
 	return (&lab.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
+}
+
+func playFunctions(short bool) func(context.Context, stage) error {
+	return func(ctx context.Context, s stage) error {
+		return (&sriovpod.Suite{Env: s.env, Steps: s.steps, Got: s.got, Short: short, Started: s.options.started}).Run(ctx)
+	}
 }
 
 func find(name string) (play, bool) {

@@ -15,12 +15,12 @@ const aPod = `{"metadata":{"name":"s-1","namespace":"n","labels":{"bobtail.dev/s
 
 // A copy belongs to no service and has one capability fewer; the pod it was made from keeps its own.
 func TestACopyHasOneCapabilityFewer(t *testing.T) {
-	var pod object
+	var pod Object
 	if err := json.Unmarshal([]byte(aPod), &pod); err != nil {
 		t.Fatal(err)
 	}
 	for missing, want := range map[string]string{"": `"add":["NET_RAW","BPF"]`, "NET_RAW": `"add":["BPF"]`, "BPF": `"add":["NET_RAW"]`} {
-		made, err := copyWithout(pod, copyName(missing), missing)
+		made, err := CopyWithout(pod, copyName(missing), missing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,10 +38,10 @@ func TestACopyHasOneCapabilityFewer(t *testing.T) {
 			}
 		}
 	}
-	if _, err := copyWithout(pod, "x", "SYS_ADMIN"); err == nil || !strings.Contains(err.Error(), "SYS_ADMIN") {
+	if _, err := CopyWithout(pod, "x", "SYS_ADMIN"); err == nil || !strings.Contains(err.Error(), "SYS_ADMIN") {
 		t.Errorf("a capability that nobody has can be taken away: %v", err)
 	}
-	if _, err := capabilitiesOf(object{"containers": []any{object{}}}); err == nil {
+	if _, err := CapabilitiesOf(Object{"containers": []any{Object{}}}); err == nil {
 		t.Error("a container without capabilities has some")
 	}
 }

@@ -62,7 +62,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.apply(ctx); err != nil {
 		return errors.Join(err, s.describe(ctx))
 	}
-	for _, part := range []func(context.Context) error{s.host, s.traffic, s.capabilities, s.rollout, s.fallBack, s.noSpare} {
+	for _, part := range []func(context.Context) error{s.host, s.traffic, s.capabilities, s.rollout, s.fallBack, s.noSpare, s.claims} {
 		if err := part(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}
@@ -218,13 +218,13 @@ func (s *Suite) after(ctx context.Context) error {
 	return s.judge("after_fallback_rpcs_failed", got)
 }
 
-// leftovers on the node: addresses that nobody has, interfaces on the bridge, notes of the
-// plugin, and pinned eBPF objects but the two that a kernel puts into each bpffs itself. The
-// empty bridge is CNI's: the plugin never removes it.
-const leftovers = `ls /var/lib/cni/networks/` + definition + `/` + subnet + `* /var/lib/cni/networks/lines/` + lines + `* 2>/dev/null
-grep -lE '"(` + definition + `|lines)"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
+// leftovers on the node: interfaces on the bridge, notes of the plugin, and pinned eBPF
+// objects but the two that a kernel puts into each bpffs itself. The empty bridge is CNI's:
+// the plugin never removes it.
+const leftovers = `grep -lE '"(` + definition + `|lines|claimed)"' /var/lib/cni/bobtail-networks/*.json 2>/dev/null
 ip -o link show master data0 2>/dev/null
 ip -o link show master lines0 2>/dev/null
+ip -o link show master claimed0 2>/dev/null
 find /sys/fs/bpf -mindepth 1 ! -name maps.debug ! -name progs.debug 2>/dev/null
 true`
 
@@ -232,7 +232,7 @@ true`
 func (s *Suite) remove(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the service and the chart are removed", Cost: "60 s",
 		Cause: "something is held by a pod that does not end: kubectl get pods -A"}, func(ctx context.Context) error {
-		if err := s.Env.RemoveService(ctx, Namespace, counted); err != nil {
+		if err := s.Env.RemoveService(ctx, Namespace, claiming); err != nil {
 			return err
 		}
 		if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {
@@ -245,7 +245,9 @@ func (s *Suite) remove(ctx context.Context) error {
 		err := harness.Until(ctx, 30*time.Second, time.Second, func(ctx context.Context) (bool, string, error) {
 			var err error
 			left, err = s.Env.Cluster(ctx, "exec-node", node, "--", "sh", "-c", leftovers)
-			return left == "", "left over: " + left, err
+			held, failed := s.Env.HeldAddresses(ctx)
+			left += held
+			return left == "", "left over: " + left, errors.Join(err, failed)
 		})
 		s.Got.Set("devices_leftover", len(strings.Fields(left)))
 		return err

@@ -17,7 +17,6 @@ import (
 const (
 	counted  = "no-spare"
 	resource = "example.com/lines"
-	lines    = "10.78.0."
 )
 
 // plugin runs the embedded cluster's own program, which is the sandbox image, as a device
@@ -42,7 +41,7 @@ metadata: {name: lines, annotations: {k8s.v1.cni.cncf.io/resourceName: ` + resou
 spec:
   config: |
     {"cniVersion": "1.0.0", "type": "bridge", "bridge": "lines0", "isGateway": true,
-     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.78.0.0/24", "rangeStart": "10.78.0.10", "rangeEnd": "10.78.0.99"}]]}}
+     "ipam": {"type": "whereabouts", "range": "10.78.0.0/24", "range_start": "10.78.0.10", "range_end": "10.78.0.99"}}
 ---
 apiVersion: bobtail.dev/v1alpha1
 kind: RpcService
@@ -70,7 +69,7 @@ func (s *Suite) noSpare(ctx context.Context) error {
 		if err := s.Env.WaitCondition(ctx, 3*time.Minute, Namespace, "rpcservices.bobtail.dev", counted, "Ready=True"); err != nil {
 			return err
 		}
-		if err := s.eachHasItsOwn(ctx); err != nil {
+		if err := s.eachHasItsOwn(ctx, counted); err != nil {
 			return err
 		}
 		l := s.load("load-no-spare", 4*time.Minute)
@@ -100,7 +99,7 @@ func (s *Suite) startPlugin(ctx context.Context) error {
 }
 
 // eachHasItsOwn: the network of each pod took the device that its container got, and no two the same.
-func (s *Suite) eachHasItsOwn(ctx context.Context) error {
+func (s *Suite) eachHasItsOwn(ctx context.Context, service string) error {
 	var list struct {
 		Items []struct {
 			Metadata struct {
@@ -109,7 +108,7 @@ func (s *Suite) eachHasItsOwn(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.Env.Get(ctx, &list, "-n", Namespace, "pods", "-l", "bobtail.dev/service="+counted); err != nil {
+	if err := s.Env.Get(ctx, &list, "-n", Namespace, "pods", "-l", "bobtail.dev/service="+service); err != nil {
 		return err
 	}
 	var err error

@@ -170,7 +170,8 @@ func devicePort(d v1alpha1.Device) []string {
 		// network tells.
 		return []string{"--dpdk-port=env:" + pciVariable(d.ResourceName), "--dpdk-pci-file=" + pciFile}
 	}
-	return []string{"--dpdk-port=@" + pciFile}
+	// The same with the DRA driver's metadata, where it writes some.
+	return []string{"--dpdk-port=claim:" + claimName, "--dpdk-pci-file=" + pciFile}
 }
 
 // pciVariable is the name under which the SR-IOV device plugin hands a PCI address over.
@@ -229,10 +230,8 @@ func toldByStatus(in Input, pod *corev1.PodSpec) {
 	sidecar.Args = append(sidecar.Args,
 		"--network="+DeviceNetwork(in.Device, in.Service.Namespace), "--network-status="+networkDir+"/"+statusFile, "--address-file="+addressFile)
 	if in.Device.Type == v1alpha1.DeviceSRIOV {
-		sidecar.Args = append(sidecar.Args, "--pci-file="+pciFile)
-		if in.Device.ResourceName != "" {
-			sidecar.Args = append(sidecar.Args, "--pci-optional")
-		}
+		// The program says so if nobody tells it.
+		sidecar.Args = append(sidecar.Args, "--pci-file="+pciFile, "--pci-optional")
 	}
 	sidecar.StartupProbe = &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{

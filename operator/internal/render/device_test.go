@@ -95,6 +95,19 @@ func TestGuarantee(t *testing.T) {
 	}
 }
 
+// By whom a program is told its device: a device plugin's variable, or a DRA driver's
+// metadata of the pod's claim; and beside it by the network.
+func TestWhoTellsTheDevice(t *testing.T) {
+	for want, d := range map[string]v1alpha1.Device{
+		"--dpdk-port=env:PCIDEVICE_EXAMPLE_COM_VF": {Type: v1alpha1.DeviceSRIOV, ResourceName: "example.com/vf"},
+		"--dpdk-port=claim:" + claimName:           {Type: v1alpha1.DeviceSRIOV, ResourceClaimTemplateName: "vf"},
+	} {
+		if got := devicePort(d); !slices.Equal(got, []string{want, "--dpdk-pci-file=/run/bobtail/pci"}) {
+			t.Errorf("%+v: %v", d, got)
+		}
+	}
+}
+
 // Pods on a device ask for the interface, the device and the hugepages, and only these.
 func TestWhatDevicePodsAsk(t *testing.T) {
 	for _, c := range []struct {

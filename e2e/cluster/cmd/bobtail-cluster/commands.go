@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/config"
@@ -24,6 +25,8 @@ const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
   status [--json]         processes, nodes, cgroup2 folders
   kubeconfig              print the path of the administrator's kubeconfig
   env                     print export lines: KUBECONFIG, PATH with kubectl, helm
+  join TAR... -- CMD      start CMD, a machine of its own, in the cluster's network as a
+                          further node with these images (root); see e2e/sriov/node.py
   load-image TAR...       import OCI archives into every node (root)
   sandbox-image           print the image of the pod sandbox, which is this very program
   check                   run pods that prove DNS, Services and both nodes
@@ -68,6 +71,7 @@ var commands = map[string]func(call) error{
 	"status":          status,
 	"kubeconfig":      kubeconfig,
 	"env":             printEnv,
+	"join":            join,
 	"load-image":      loadImage,
 	"sandbox-image":   func(call) error { _, err := fmt.Println(config.SandboxImage); return err },
 	"check":           func(c call) error { return c.m.Prove() },
@@ -94,6 +98,8 @@ func run(args []string) error {
 		return devicePlugin(args[1:])
 	case lifecycle.ForwardCommand:
 		return forwardInherited(args[1:])
+	case lifecycle.ShellCommand:
+		return shell(args[1:])
 	case lifecycle.ResolveCommand:
 		return resolve(args[1:])
 	}
@@ -164,6 +170,17 @@ func loadImage(c call) error {
 		return err
 	}
 	return c.m.LoadImages(c.args)
+}
+
+func join(c call) error {
+	at := slices.Index(c.args, "--")
+	if at < 1 || at == len(c.args)-1 {
+		return fmt.Errorf("join needs archives, then a command behind --: %w", errUsage)
+	}
+	if err := lifecycle.CheckRoot(); err != nil {
+		return err
+	}
+	return c.m.Join(c.args[:at], c.args[at+1:])
 }
 
 func proxyMode(c call) error {

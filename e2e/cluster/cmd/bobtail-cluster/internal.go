@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -79,4 +80,47 @@ func try(arg string) error {
 		fmt.Println(arg, addrs)
 	}
 	return err
+}
+
+// The port at which a machine that joined answers commands, and how long one waits for it: it serves one after the other.
+const (
+	shellPort     = "2300"
+	shellPatience = 30 * time.Second
+)
+
+// shell runs a command on a machine that joined the cluster, by its port for commands, and
+// ends with the command's status.
+func shell(args []string) error {
+	if len(args) < 2 {
+		return errUsage
+	}
+	var connection net.Conn
+	var err error
+	for end := time.Now().Add(shellPatience); ; time.Sleep(200 * time.Millisecond) {
+		if connection, err = net.DialTimeout("tcp", net.JoinHostPort(args[0], shellPort), 5*time.Second); err == nil || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	quoted := make([]string, len(args)-1)
+	for i, a := range args[1:] {
+		quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+	}
+	const mark = "\nstatus "
+	if _, err := fmt.Fprintf(connection, "%s 2>&1; printf '\\nstatus %%d' $?; exit\n", strings.Join(quoted, " ")); err != nil {
+		return err
+	}
+	out, err := io.ReadAll(connection)
+	if err != nil {
+		return err
+	}
+	said, status, found := strings.Cut(string(out), mark)
+	fmt.Print(said)
+	if !found || status != "0" {
+		return fmt.Errorf("%s on %s: status %q", args[1], args[0], status)
+	}
+	return nil
 }
