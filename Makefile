@@ -103,8 +103,8 @@ e2e-first-hour: ## The tutorials from their pages: a service of one's own to its
 e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
 	@e2e/run e2e-sched
 
-e2e-devices: ## A service on AF_XDP from its manifest to traffic, a rollout, the fall-back to Kernel and removal, on an embedded cluster of one node (7 min)
-	@e2e/run e2e-devices
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m (9 min)
+	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices
 
 e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
 	@e2e/run e2e-sriov-pod
@@ -135,6 +135,17 @@ e2e-crab e2e-crab-short: deps-dev
 	@go build -o build/bin/ ./operator/cmd/bobtail-redirect
 	@hack/dataplane build release apps/bobtail-crab-lb/bobtail-crab-lb
 	@eval "$$(e2e/crab/peers.py)" && go test -tags=crab -count=1 -v -timeout=30m -parallel=3 $(CRAB_RUN) ./e2e/crab; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
+# Cilium's module comes from the Go module proxy, and what is compiled of it lies in build/cilium: neither is in this repository.
+CILIUM := build/cilium
+.PHONY: e2e-crab-cilium
+e2e-crab-cilium: deps-dev ## Cilium's own datapath programs beside CRAB's on every host: by VIP and node port, either first, either exchanged, either gone (root, 3 min; the first time 5: its library is compiled)
+	@mkdir -p build/bin $(MEASURED) && rm -f $(MEASURED)/$@.json
+	@go build -o build/bin/ ./operator/cmd/bobtail-redirect
+	@cd e2e/cilium && go build -o $(CURDIR)/build/bin/cilium-datapath .
+	@build/bin/cilium-datapath compile "$$(cd e2e/cilium && go list -m -f '{{.Dir}}' github.com/cilium/cilium)/bpf" $(CILIUM) >/dev/null
+	@CRAB_REPORT=$@ CILIUM_OBJECTS=$(CURDIR)/$(CILIUM) go test -tags=crab,cilium -count=1 -v -timeout=20m -run='^TestCilium$$' ./e2e/crab; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 .PHONY: e2e-replica e2e-replica-short

@@ -18,8 +18,14 @@ var measured struct {
 	values map[string]float64
 }
 
+// reportVariable names the file of the figures where a target runs a part of the suite.
+const reportVariable = "CRAB_REPORT"
+
 // reportName names the file of the figures: the short form owes fewer of them.
 func reportName() string {
+	if name := os.Getenv(reportVariable); name != "" {
+		return name
+	}
 	if testing.Short() {
 		return "e2e-crab-short"
 	}
@@ -40,6 +46,14 @@ func MeasureMore(t testing.TB, name string, value float64) {
 	measured.Lock()
 	defer measured.Unlock()
 	keep(t, name, measured.values[name]+value)
+}
+
+// MeasureMost keeps the largest of several values.
+func MeasureMost(t testing.TB, name string, value float64) {
+	t.Helper()
+	measured.Lock()
+	defer measured.Unlock()
+	keep(t, name, max(value, measured.values[name]))
 }
 
 func keep(t testing.TB, name string, value float64) {

@@ -38,9 +38,9 @@ def make(target, *variables):
     return " ".join(["make --no-print-directory", target, *variables])
 
 
-def on_cluster(target):
+def on_cluster(target, *variables):
     """A target that leaves its cluster to look at; here it is taken down, and has to be gone without a trace."""
-    return f"code=0; {make(target)} || code=$?; {make('demo-down')} || code=1; exit $code"
+    return f"code=0; {make(target, *variables)} || code=$?; {make('demo-down')} || code=1; exit $code"
 
 
 FUZZ_SECONDS = int(os.environ.get("FUZZ_SECONDS", "60"))
@@ -130,8 +130,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-monitor"), 180, 420)}, "the failing step names its own log", ("root",)),
     Stage("first-hour", "the tutorials from their pages: a service of one's own in twelve commands, each path between nodes, what it bears, when it is slow; then Prometheus",
           {ALL: Form(on_cluster("e2e-first-hour"), 1080, 1800)}, "the step that failed names the page and the line", ("root",)),
-    Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, rollout, fall-back to Kernel, removal",
-          {ALL: Form(on_cluster("e2e-devices"), 420, 900)}, "the failing step names its own log", ("root",)),
+    Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, an edited annotation, no API server for ten minutes, rollout, fall-back to Kernel, claims, the kubelet restarted, removal",
+          {ALL: Form(on_cluster("e2e-devices", "OUTAGE=10m"), 1140, 1800)}, "the failing step names its own log", ("root",)),
     Stage("sched-cluster", "spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores the field",
           {ALL: Form(on_cluster("e2e-sched"), 420, 900)}, "the failing step names its own log", ("root",)),
     Stage("sriov-pod", "a service on virtual functions from its manifest to traffic: the control plane here, the kubelet in an emulated machine with an igb card",
@@ -142,6 +142,8 @@ STAGES = [
           {ALL: Form(on_cluster("e2e-replica-cluster"), 540, 1200)}, "the failing step names its own log; build/log/e2e-replica-cluster.log has the members' logs", ("root",)),
     Stage("crab-cluster", "CRAB for Services on an embedded cluster of three nodes",
           {ALL: Form(on_cluster("e2e-crab-cluster"), 900, 1500)}, "the failing step names its own log", ("root",)),
+    Stage("crab-cilium", "CRAB beside Cilium's own datapath programs in network namespaces: by VIP and node port, either first, either exchanged, either gone",
+          {ALL: Form(make("e2e-crab-cilium"), 180, 600)}, "the failed test says what Cilium dropped, by its own reasons, and what every host's programs of ours counted", ("root",)),
     Stage("sriov", "SR-IOV, receive interrupts, native XDP and CRAB on emulated cards (igb under QEMU, Linux 6.12)",
           {ALL: Form(make("test-sriov"), 600, 1500)}, "the guest's console stands in the log; the kernel and QEMU are loaded once, 130 MB", ("root",)),
     Stage("mutants", "the tests of each room notice most of what is changed in it: 60 mutants of Go and 60 of C, drawn by the commit",

@@ -111,7 +111,7 @@ func TestCommandsWithoutClusterSayHowToStartOne(t *testing.T) {
 	m := manager(t)
 	_, execErr := m.ExecNode("a", []string{"true"})
 	_, statusErr := m.Status()
-	for name, err := range map[string]error{"exec": execErr, "status": statusErr, "stop": m.StopAPIServer(), "start": m.StartAPIServer(), "load": m.LoadImages(nil), "check": m.Prove()} {
+	for name, err := range map[string]error{"exec": execErr, "status": statusErr, "stop": m.StopAPIServer(), "start": m.StartAPIServer(), "load": m.LoadImages(nil), "check": m.Prove(), "kubelet": m.RestartKubelet("a")} {
 		if !errors.Is(err, layout.ErrNoCluster) {
 			t.Errorf("%s: %v", name, err)
 		}

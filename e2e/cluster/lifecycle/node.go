@@ -168,10 +168,7 @@ func (m *Manager) startContainerd(c layout.Cluster, n netns.Node) error {
 }
 
 func (m *Manager) startKubelet(c layout.Cluster, n netns.Node) error {
-	err := m.startOn(c, n.Name, "kubelet", c.Tools.Path("kubelet"),
-		"--config", m.State.Node(n.Name, "etc", "kubelet.json"), "--kubeconfig", m.State.PKI("kubelet-"+n.Name+".kubeconfig"),
-		"--hostname-override", config.NodeName(n.Name), "--node-ip", config.NodeIPs(n), "--v=2")
-	if err != nil {
+	if err := m.runKubelet(c, n); err != nil {
 		return err
 	}
 	return m.startKubeProxy(c, n.Name)

@@ -62,7 +62,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	if err := s.apply(ctx); err != nil {
 		return errors.Join(err, s.describe(ctx))
 	}
-	for _, part := range []func(context.Context) error{s.host, s.traffic, s.capabilities, s.rollout, s.fallBack, s.noSpare, s.claims} {
+	for _, part := range []func(context.Context) error{s.host, s.traffic, s.edited, s.serverless, s.capabilities, s.rollout, s.fallBack, s.noSpare, s.claims, s.kubeletRestarts} {
 		if err := part(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}

@@ -92,9 +92,14 @@ func (s *Suite) startPlugin(ctx context.Context) error {
 	if _, err := s.Env.Run(ctx, fmt.Sprintf(plugin, strings.TrimSpace(image)), "kubectl", "-n", Namespace, "apply", "-f", "-"); err != nil {
 		return err
 	}
+	return s.offers(ctx, "4")
+}
+
+// offers waits until the node offers so many devices.
+func (s *Suite) offers(ctx context.Context, devices string) error {
 	return harness.Until(ctx, time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		out, err := s.Env.Kubectl(ctx, "get", "node", "node-"+node, "-o", `jsonpath={.status.allocatable.example\.com/lines}`)
-		return out == "4", "the node offers " + out + " devices of " + resource, err
+		return out == devices, "the node offers " + out + " devices of " + resource, err
 	})
 }
 

@@ -203,8 +203,16 @@ const (
 	// the other.
 	ReasonMACDuplicated = "MACDuplicated"
 
-	// ReasonMTUDiffers: pods of the service have different MTUs, and what one
-	// sends another may not take.
+	// ReasonDeviceDiffers: the program of a pod drives another PCI device than its
+	// network took.
+	ReasonDeviceDiffers = "DeviceDiffers"
+
+	// ReasonMACDiffers: a pod's device has another MAC than its network tells, and
+	// frames for it go elsewhere.
+	ReasonMACDiffers = "MACDiffers"
+
+	// ReasonMTUDiffers: pods of the service have different MTUs, or one has another
+	// than its network tells, and what one sends another may not take.
 	ReasonMTUDiffers = "MTUDiffers"
 
 	// ReasonHugepagesMissing: hugepages were asked for, and a pod runs on

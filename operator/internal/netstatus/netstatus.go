@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -46,8 +47,11 @@ type Wanted struct {
 type Given struct {
 	// V4 and V6 are its addresses; one of them may be missing.
 	V4, V6 netip.Addr
-	// PCI is the address of its device, where the plugin tells one.
+	// PCI is the address of its device, MAC that of its interface and MTU the largest
+	// packet of its network, where the plugin tells them.
 	PCI string
+	MAC net.HardwareAddr
+	MTU int
 }
 
 // Address is the one that peers use: IPv4 where there is one.
@@ -74,6 +78,8 @@ type entry struct {
 	Name      string   `json:"name"`
 	Interface string   `json:"interface"`
 	IPs       []string `json:"ips"`
+	MAC       string   `json:"mac"`
+	MTU       int      `json:"mtu"`
 	Device    struct {
 		PCI struct {
 			Address string `json:"pci-address"`
@@ -156,6 +162,22 @@ func judgeEntry(at int, e entry) (Given, Refusal) {
 		return Given{}, refuse(v1alpha1.ReasonNetworkStatusMalformed, "annotation %s: [%d].device-info.pci.pci-address: must be like 0000:01:10.0; got %q",
 			AnnotationStatus, at, clip(g.PCI))
 	}
+	return judgeLink(at, e, g)
+}
+
+// judgeLink takes what is told of the interface itself.
+func judgeLink(at int, e entry, g Given) (Given, Refusal) {
+	if e.MAC != "" {
+		mac, err := net.ParseMAC(e.MAC)
+		if err != nil {
+			return Given{}, refuse(v1alpha1.ReasonNetworkStatusMalformed, "annotation %s: [%d].mac: must be like 02:00:00:00:00:01; got %q", AnnotationStatus, at, clip(e.MAC))
+		}
+		g.MAC = mac
+	}
+	if e.MTU < 0 {
+		return Given{}, refuse(v1alpha1.ReasonNetworkStatusMalformed, "annotation %s: [%d].mtu: must be a number of bytes; got %d", AnnotationStatus, at, e.MTU)
+	}
+	g.MTU = e.MTU
 	return g, Refusal{}
 }
 

@@ -22,7 +22,7 @@ var wanted = Wanted{Network: "demo/data", Interface: "net1"}
 func good(ips ...string) string {
 	quoted, _ := json.Marshal(ips)
 	return `[{"name":"kindnet","interface":"eth0","ips":["10.244.0.7"],"mac":"0a:58:0a:f4:00:07","default":true,"dns":{}},` +
-		`{"name":"demo/data","interface":"net1","ips":` + string(quoted) + `,"mac":"02:00:00:00:00:01","dns":{},` +
+		`{"name":"demo/data","interface":"net1","ips":` + string(quoted) + `,"mac":"02:00:00:00:00:01","mtu":1500,"dns":{},` +
 		`"device-info":{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:01:10.2"}}}]`
 }
 
@@ -60,12 +60,15 @@ func TestJudge(t *testing.T) {
 		{name: "nobody", text: good("0.0.0.0"), reason: v1alpha1.ReasonNetworkStatusMalformed},
 		{name: "a group", text: good("224.0.0.1"), reason: v1alpha1.ReasonNetworkStatusMalformed},
 		{name: "a device that is none", text: strings.Replace(good("10.77.0.10"), "0000:01:10.2", "0000:01:10.9", 1), reason: v1alpha1.ReasonNetworkStatusMalformed, message: "pci-address"},
+		{name: "no MAC", text: strings.Replace(good("10.77.0.10"), `"mac":"02:00:00:00:00:01",`, "", 1), address: "10.77.0.10"},
+		{name: "a MAC that is none", text: strings.Replace(good("10.77.0.10"), "02:00:00:00:00:01", "02:00", 1), reason: v1alpha1.ReasonNetworkStatusMalformed, message: `[1].mac: must be like 02:00:00:00:00:01; got "02:00"`},
+		{name: "an MTU below nothing", text: strings.Replace(good("10.77.0.10"), `"mtu":1500`, `"mtu":-1`, 1), reason: v1alpha1.ReasonNetworkStatusMalformed, message: "[1].mtu: must be a number of bytes; got -1"},
 	} {
 		given, refusal := Judge(c.text, wanted)
 		if refusal.Reason != c.reason || !strings.Contains(refusal.Message, c.message) {
 			t.Errorf("%s: %q: %s; want %q: …%s…", c.name, refusal.Reason, refusal.Message, c.reason, c.message)
 		}
-		if c.reason == "" && (given.Address().String() != c.address || given.PCI != "0000:01:10.2") {
+		if c.reason == "" && (given.Address().String() != c.address || given.PCI != "0000:01:10.2" || given.MTU != 1500) {
 			t.Errorf("%s: %+v", c.name, given)
 		}
 	}

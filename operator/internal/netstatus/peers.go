@@ -63,7 +63,7 @@ func Peers(pods []*corev1.Pod, known map[string]string, now time.Time) map[strin
 
 // fresh judges a pod that was not believed before.
 func fresh(p *corev1.Pod, now time.Time) Peer {
-	given, refusal := judgePod(p)
+	given, refusal := JudgePod(p)
 	if refusal.Reason == v1alpha1.ReasonNetworkStatusMissing && p.Status.PodIP != "" && p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) >= late {
 		refusal = refuse(v1alpha1.ReasonNetworkStatusLate, "annotation %s: still absent %s after the pod's start; is Multus on node %s?",
 			AnnotationStatus, late, p.Spec.NodeName)
@@ -76,7 +76,7 @@ func fresh(p *corev1.Pod, now time.Time) Peer {
 
 // still keeps an accepted address and says whether the annotation still tells it.
 func still(p *corev1.Pod, address string) Peer {
-	given, refusal := judgePod(p)
+	given, refusal := JudgePod(p)
 	a, err := netip.ParseAddr(address)
 	if refusal.None() && err == nil && (given.V4 == a || given.V6 == a) {
 		return Peer{Address: address}
@@ -89,6 +89,7 @@ func still(p *corev1.Pod, address string) Peer {
 		"annotation %s was edited after the pod took address %s, where it serves on: %s", AnnotationStatus, address, told)}
 }
 
-func judgePod(p *corev1.Pod) (Given, Refusal) {
+// JudgePod says what a pod got of the network at which its peers reach it.
+func JudgePod(p *corev1.Pod) (Given, Refusal) {
 	return Judge(p.Annotations[AnnotationStatus], Wanted{Network: p.Annotations[AnnotationNetwork], Interface: Interface})
 }

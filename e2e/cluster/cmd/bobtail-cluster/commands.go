@@ -33,6 +33,7 @@ const usageText = `usage: bobtail-cluster COMMAND [--state=DIR] [options]
   leftovers [--json]      what the last down left behind (or: what up added)
   stop-apiserver          end the API server; everything else keeps running (root)
   start-apiserver         start it again and wait until it is ready (root)
+  restart-kubelet NODE    end the kubelet of node a, b, … and start it again; its pods run on (root)
   proxy-mode nftables|iptables
                           let every node's kube-proxy go on in that mode (root)
   exec-node NODE -- CMD   run CMD inside node a, b, … or control-plane (root)
@@ -78,6 +79,7 @@ var commands = map[string]func(call) error{
 	"leftovers":       printLeftovers,
 	"stop-apiserver":  func(c call) error { return c.m.StopAPIServer() },
 	"start-apiserver": func(c call) error { return c.m.StartAPIServer() },
+	"restart-kubelet": restartKubelet,
 	"proxy-mode":      proxyMode,
 	"exec-node":       execNode,
 	"logs":            logs,
@@ -181,6 +183,16 @@ func join(c call) error {
 		return err
 	}
 	return c.m.Join(c.args[:at], c.args[at+1:])
+}
+
+func restartKubelet(c call) error {
+	if len(c.args) != 1 {
+		return fmt.Errorf("restart-kubelet needs one node: %w", errUsage)
+	}
+	if err := lifecycle.CheckRoot(); err != nil {
+		return err
+	}
+	return c.m.RestartKubelet(c.args[0])
 }
 
 func proxyMode(c call) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/netstatus"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -136,6 +137,9 @@ func asAskedByItself(p *corev1.Pod, d v1alpha1.Device, got *dataplane.DeviceStat
 	if virtual && got.PCIAddress == "" || !virtual && got.Driver != afxdpDriver {
 		return no(v1alpha1.ReasonDriverDiffers, "%s was asked for, and it drives %s", d.Type, message.Bounded(got.Driver, 64))
 	}
+	if v := asTold(p, virtual, got); v.Reason != "" {
+		return v
+	}
 	if h := d.Hugepages; h != nil && got.HugepagesMebibytes == 0 {
 		return no(v1alpha1.ReasonHugepagesMissing, "%d hugepages of %d MiB were asked for, and it runs on ordinary memory", h.Pages, h.PageMebibytes)
 	}
@@ -147,6 +151,28 @@ func asAskedByItself(p *corev1.Pod, d v1alpha1.Device, got *dataplane.DeviceStat
 		if own, may := wholeCPUsOf(p), countCPUs(got.CPUs); own > 0 && may > own {
 			return no(v1alpha1.ReasonCPUsShared, "it has %d CPUs for itself and may run on %d (%s); let the kubelet's CPU manager be static", own, may, message.Bounded(got.CPUs, 128))
 		}
+	}
+	return verdict.Verdict{}
+}
+
+// asTold compares what a program drives with what the network says it gave the pod. What
+// the annotation does not tell is not asked.
+func asTold(p *corev1.Pod, virtual bool, got *dataplane.DeviceState) verdict.Verdict {
+	told, refusal := netstatus.JudgePod(p)
+	if !refusal.None() {
+		return verdict.Verdict{} // the condition Addressed says why
+	}
+	no := func(reason, what string, drives, gave any) verdict.Verdict {
+		return verdict.No(reason, fmt.Sprintf("pod %s: %s of its device is %v, and its network gave %v", p.Name, what, drives, gave))
+	}
+	if virtual && told.PCI != "" && !strings.EqualFold(told.PCI, got.PCIAddress) {
+		return no(v1alpha1.ReasonDeviceDiffers, "the PCI address", message.Bounded(got.PCIAddress, 16), told.PCI)
+	}
+	if told.MAC != nil && got.MAC != "" && !strings.EqualFold(told.MAC.String(), got.MAC) {
+		return no(v1alpha1.ReasonMACDiffers, "the MAC", message.Bounded(got.MAC, 17), told.MAC)
+	}
+	if told.MTU != 0 && got.MTU != 0 && told.MTU != got.MTU {
+		return no(v1alpha1.ReasonMTUDiffers, "the MTU", got.MTU, told.MTU)
 	}
 	return verdict.Verdict{}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/netstatus"
 )
 
 // gotVF is a virtual function as a program reports it, all on one node.
@@ -27,6 +28,15 @@ func endedWith(s *snapshot, code int32, log string) {
 		Name: "server", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: log}},
 	}}
+}
+
+// networkTells makes the network of the first pod say that of what it gave.
+func networkTells(link string) func(s *snapshot, first, second *dataplane.DeviceState) {
+	return func(s *snapshot, _, _ *dataplane.DeviceState) {
+		a := s.servers[0].Annotations
+		a[netstatus.AnnotationNetwork] = "demo/vfs"
+		a[netstatus.AnnotationStatus] = `[{"name":"demo/vfs","interface":"net1","ips":["10.77.0.1"],` + link + `}]`
+	}
 }
 
 // Each thing that can be other than asked, alone.
@@ -49,6 +59,13 @@ func TestDeviceAsAsked(t *testing.T) {
 		{name: "CPUs on another node", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUNode = 1 }, reason: v1alpha1.ReasonNodesDiffer, message: "CPUs on 1"},
 		{name: "more CPUs than it has", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "0-7" }, reason: v1alpha1.ReasonCPUsShared, message: "has 2 CPUs for itself and may run on 8"},
 		{name: "a list of CPUs that is none", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "all" }, reason: v1alpha1.ReasonAsAsked},
+		{name: "as its network tells", change: networkTells(`"mac":"02:00:00:00:00:01","mtu":1500,"device-info":{"pci":{"pci-address":"0000:01:10.0"}}`), reason: v1alpha1.ReasonAsAsked},
+		{name: "another device than its network took", change: networkTells(`"device-info":{"pci":{"pci-address":"0000:01:10.4"}}`),
+			reason: v1alpha1.ReasonDeviceDiffers, message: "pod s1: the PCI address of its device is 0000:01:10.0, and its network gave 0000:01:10.4"},
+		{name: "another MAC than its network tells", change: networkTells(`"mac":"02:00:00:00:00:0A"`), reason: v1alpha1.ReasonMACDiffers, message: "is 02:00:00:00:00:01, and its network gave 02:00:00:00:00:0a"},
+		{name: "another MTU than its network tells", change: networkTells(`"mtu":9000`), reason: v1alpha1.ReasonMTUDiffers, message: "pod s1: the MTU of its device is 1500, and its network gave 9000"},
+		{name: "a network that tells nothing of it", change: networkTells(`"mac":""`), reason: v1alpha1.ReasonAsAsked},
+		{name: "an annotation that is not believed", change: networkTells(`"mac":"02"`), reason: v1alpha1.ReasonAsAsked},
 		{name: "two things at once", change: func(_ *snapshot, d, e *dataplane.DeviceState) { d.MemoryNode, e.HugepagesMebibytes = 1, 0 },
 			reason: v1alpha1.ReasonNodesDiffer, message: "; pod s2: 64 hugepages"},
 		{name: "a pod of the device before", change: func(s *snapshot, d, _ *dataplane.DeviceState) {
