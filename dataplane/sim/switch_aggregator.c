@@ -213,16 +213,15 @@ static void twist(struct story *s, struct bt_group_message *m)
     }
 }
 
-/* Bits that the decoder and a switch judge alike: of the header; and those that are above all flags, counts, indices.
- */
+/* Bits that the decoder and a switch judge alike: of version and type, and one above all flags, counts and indices. But
+   an answer does not become entries: those who get them judge what is behind their header. */
 static void flip(struct story *s, struct message *k)
 {
-    uint32_t at = once_in(s, 2) ? below(s, 2) : BT_GROUP_HEADER;
-    bool judged = k->n > BT_GROUP_HEADER;
-    if (at < BT_GROUP_HEADER || !judged) {
-        k->p[at % BT_GROUP_HEADER] ^= (uint8_t)(1u << below(s, 8));
-    } else {
-        k->p[at] ^= 0x80;
+    uint32_t at = below(s, 3);
+    if (at < 2) {
+        k->p[at] ^= (uint8_t)(2u << below(s, 7));
+    } else if (k->n > BT_GROUP_HEADER) {
+        k->p[BT_GROUP_HEADER] ^= 0x80;
     }
 }
 

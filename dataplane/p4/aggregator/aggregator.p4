@@ -424,7 +424,6 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
             if (meta.leader == 0) {
                 meta.fresh = 1;
                 DO(set_high, meta.number);
-                DO(set_quorum, meta.number);
             } else if (meta.leader != (bit<32>)meta.slot) {
                 bad(R_EPOCH);
             } else {
@@ -447,7 +446,6 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
                 bad(R_REFUSAL);
             } else {
                 RUN(meta.high_is, is_high, meta.number);
-                RUN(meta.lack, read_quorum, meta.number);
             }
         }
 
@@ -466,6 +464,7 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
                 bad(R_HIGH); // late: the leader left the aggregator since, and came back
             } else if (meta.fresh == 1 || meta.high_is == NEWER) {
                 hdr.note.fresh = 1;
+                DO(set_quorum, meta.number);
                 DO(set_floor, meta.number);
                 DO(set_last, meta.number);
                 DO(set_commit, meta.number);
@@ -493,6 +492,7 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
                 bad(R_HIGH);
             } else {
                 // Stages 5 to 9: how many.
+                RUN(meta.lack, read_quorum, meta.number);
                 meta.h1 = meta.h1 + meta.h2;
                 meta.h3 = meta.h3 + meta.h4;
                 meta.h5 = meta.h5 + meta.h6;

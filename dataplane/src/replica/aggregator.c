@@ -106,8 +106,8 @@ static void probe(struct bt_aggregator *a, const struct bt_group_message *m)
         count(a, BT_AGGREGATOR_STALE_TOTAL);
         return;
     }
-    bool another = a->known && m->header.term == a->table_term && m->header.from != a->leader;
-    if (!another && newer_table(a, m)) {
+    bool of_table = a->known && m->header.term == a->table_term && p->epoch == a->epoch;
+    if (newer_table(a, m) && (!of_table || m->header.from == a->leader)) { // a term has one leader
         a->known = true;
         a->leader = m->header.from;
         a->table_term = m->header.term;

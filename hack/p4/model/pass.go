@@ -174,6 +174,7 @@ func (m *Machine) copies(group uint64, leave func(m *Machine, c Copy) []Frame) [
 	var all []Frame
 	for _, c := range m.Groups[group] {
 		copy(m.S, kept)
+		m.pass++ // each is a packet of its own
 		all = append(all, leave(m, c)...)
 	}
 	return all
