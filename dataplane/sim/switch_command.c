@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "option.h"
 #include "options.h"
+#include "switch_aggregator.h"
 #include "switch_crab.h"
 #include "switch_story.h"
 
@@ -16,16 +17,19 @@ static const char usage_text[] =
     "its\n"
     "pipeline decides (R-129 to R-132, W-2 to W-7), for hack/p4 to compare the program for switches with.\n"
     "\n"
-    "  --program=router|crab  (default router); crab: TCP segments, and what bobtail-crab-lb's code makes of them\n"
+    "  --program=router|crab|aggregator  (default router); crab: TCP segments, and what bobtail-crab-lb's code makes "
+    "of\n"
+    "                them; aggregator: messages of a replication group, and what the software's aggregator makes of "
+    "them\n"
     "  --events=N    packets that pass the switch, at least (default 100000)\n"
     "  --seed=N      (default 1)\n"
     "  --out=FILE    where the lines go (default: standard output)\n";
 
-enum { ROUTER, CRAB, PROGRAMS };
+enum { ROUTER, CRAB, AGGREGATOR, PROGRAMS };
 
 static const char *program_name(uint32_t i)
 {
-    static const char *const names[] = {"router", "crab"};
+    static const char *const names[] = {"router", "crab", "aggregator"};
     return names[i];
 }
 
@@ -34,6 +38,10 @@ static uint64_t tell(uint32_t program, uint64_t seed, uint64_t events, FILE *out
 {
     if (program == CRAB) {
         sim_switch_crab(seed, events, out);
+        return 0;
+    }
+    if (program == AGGREGATOR) {
+        sim_switch_aggregator(seed, events, out);
         return 0;
     }
     return sim_switch_story(seed, events, out);

@@ -16,9 +16,10 @@ static uint64_t kept(const struct bt_aggregator *a, uint64_t v)
     return a->conf.as_switch ? (uint32_t)v : v;
 }
 
+// What has another high half does not come this far, so that low halves are enough, however far apart they are.
 static bool above(const struct bt_aggregator *a, uint64_t x, uint64_t y)
 {
-    return a->conf.as_switch ? (int32_t)((uint32_t)x - (uint32_t)y) > 0 : x > y;
+    return a->conf.as_switch ? (uint32_t)x > (uint32_t)y : x > y;
 }
 
 // The whole index: its high half is that of the floor.
@@ -40,7 +41,7 @@ static void clear(struct bt_aggregator *a, uint64_t term)
     a->pending = false;
     for (int i = 0; i < (int)BT_GROUP_MEMBERS_MAX; i++) {
         a->match[i] = a->completed[i] = 0;
-        a->heard[i] = false;
+        a->heard[i] = a->told[i] = false;
     }
 }
 
@@ -105,7 +106,8 @@ static void probe(struct bt_aggregator *a, const struct bt_group_message *m)
         count(a, BT_AGGREGATOR_STALE_TOTAL);
         return;
     }
-    if (newer_table(a, m)) {
+    bool of_table = a->known && m->header.term == a->table_term && p->epoch == a->epoch;
+    if (newer_table(a, m) && (!of_table || m->header.from == a->leader)) { // a term has one leader
         a->known = true;
         a->leader = m->header.from;
         a->table_term = m->header.term;
@@ -117,6 +119,10 @@ static void probe(struct bt_aggregator *a, const struct bt_group_message *m)
     }
     if (m->header.from != a->leader || p->epoch != a->epoch) {
         count(a, BT_AGGREGATOR_EPOCH_TOTAL);
+        return;
+    }
+    if (!same_half(a, p->floor)) { // late: the leader left since, and came back
+        count(a, BT_AGGREGATOR_HIGH_TOTAL);
         return;
     }
     count(a, BT_AGGREGATOR_PROBES_TOTAL);
@@ -155,12 +161,12 @@ static bool may_pass(struct bt_aggregator *a, const struct bt_group_message *m)
         count(a, BT_AGGREGATOR_STRANGER_TOTAL);
         return false;
     }
-    if (m->append.prev_index < a->floor) {
-        count(a, BT_AGGREGATOR_LOW_TOTAL);
+    if (!same_half(a, m->append.prev_index) || !same_half(a, m->append.prev_index + m->append.count)) {
+        count(a, BT_AGGREGATOR_HIGH_TOTAL);
         return false;
     }
-    if (!same_half(a, m->append.prev_index + m->append.count)) {
-        count(a, BT_AGGREGATOR_HIGH_TOTAL);
+    if (above(a, a->floor, m->append.prev_index)) {
+        count(a, BT_AGGREGATOR_LOW_TOTAL);
         return false;
     }
     return true;
@@ -197,17 +203,25 @@ static bool held(const struct bt_aggregator *a, uint64_t index)
     return holders >= a->quorum;
 }
 
-// What may be announced: the largest index that a quorum holds; of a switch, what this answer says, if one does.
-static uint64_t quorum_index(const struct bt_aggregator *a, int of)
+// The largest index that a quorum holds.
+static uint64_t quorum_index(const struct bt_aggregator *a)
 {
     uint64_t best = a->commit;
     for (int i = 0; i < a->config.count; i++) {
-        bool judged = a->heard[i] && (!a->conf.as_switch || i == of);
-        if (judged && above(a, a->match[i], best) && held(a, a->match[i])) {
+        if (a->heard[i] && above(a, a->match[i], best) && held(a, a->match[i])) {
             best = a->match[i];
         }
     }
     return best;
+}
+
+// What may be announced. A switch looks at what this answer says, and at nothing else.
+static uint64_t announceable(const struct bt_aggregator *a, uint64_t said)
+{
+    if (!a->conf.as_switch) {
+        return quorum_index(a);
+    }
+    return above(a, said, a->commit) && held(a, said) ? kept(a, said) : a->commit;
 }
 
 static void announce(struct bt_aggregator *a)
@@ -217,7 +231,7 @@ static void announce(struct bt_aggregator *a)
     c->commit = whole(a, a->commit);
     c->count = 0;
     for (int i = 0; i < a->config.count; i++) {
-        if (a->heard[i]) {
+        if (a->told[i]) {
             c->done[c->count++] =
                 (struct bt_group_done){.id = a->config.member[i].id, .applied = whole(a, a->completed[i])};
         }
@@ -253,11 +267,12 @@ static int who(struct bt_aggregator *a, const struct bt_group_message *m)
     return i;
 }
 
-static void raise(struct bt_aggregator *a, int i, uint64_t *reg, uint64_t value)
+static void raise(const struct bt_aggregator *a, bool *heard, uint64_t *reg, uint64_t value)
 {
-    if (!a->heard[i] || above(a, value, *reg)) {
+    if (!*heard || above(a, value, *reg)) {
         *reg = kept(a, value);
     }
+    *heard = true;
 }
 
 static void answer(struct bt_aggregator *a, const struct bt_group_message *m)
@@ -267,12 +282,11 @@ static void answer(struct bt_aggregator *a, const struct bt_group_message *m)
         return;
     }
     count(a, BT_AGGREGATOR_ANSWERS_TOTAL);
-    raise(a, i, &a->match[i], m->append_reply.index);
+    raise(a, &a->heard[i], &a->match[i], m->append_reply.index);
     if (same_half(a, m->append_reply.applied)) {
-        raise(a, i, &a->completed[i], m->append_reply.applied);
+        raise(a, &a->told[i], &a->completed[i], m->append_reply.applied);
     }
-    a->heard[i] = true;
-    uint64_t c = quorum_index(a, i);
+    uint64_t c = announceable(a, m->append_reply.index);
     if (!above(a, c, a->commit) && !a->pending) {
         count(a, BT_AGGREGATOR_NOTHING_NEW_TOTAL);
         return;
@@ -295,6 +309,12 @@ void bt_aggregator_flush(struct bt_aggregator *a)
     clear(a, 0);
 }
 
+static bool concerns(const struct bt_group_message *m)
+{
+    return m->header.type == BT_GROUP_PROBE || m->header.type == BT_GROUP_SHARED ||
+           m->header.type == BT_GROUP_SHARED_REPLY;
+}
+
 void bt_aggregator_receive(struct bt_aggregator *a, const uint8_t *message, size_t n)
 {
     struct bt_group_message *m = &a->in;
@@ -304,6 +324,10 @@ void bt_aggregator_receive(struct bt_aggregator *a, const uint8_t *message, size
     }
     if (m->header.cluster != a->conf.cluster || m->header.group != a->conf.group) {
         count(a, BT_AGGREGATOR_FOREIGN_TOTAL);
+        return;
+    }
+    if (a->conf.as_switch && concerns(m) && m->header.term >> 32 != 0) {
+        count(a, BT_AGGREGATOR_HIGH_TOTAL);
         return;
     }
     switch (m->header.type) {

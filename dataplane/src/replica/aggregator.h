@@ -13,7 +13,7 @@
 struct bt_aggregator_config {
     uint64_t cluster;
     uint32_t group;
-    bool as_switch; // W-11: registers of 32 bits; what an answer itself says is announced, once a quorum holds it
+    bool as_switch; // W-11: low halves alone; what an answer itself says is announced, once a quorum holds it
 };
 
 struct bt_aggregator_ops {
@@ -56,7 +56,7 @@ struct bt_aggregator {
     uint64_t term, last, commit;
     bool pending; // announce at the next answer, even without progress
     uint64_t match[BT_GROUP_MEMBERS_MAX], completed[BT_GROUP_MEMBERS_MAX];
-    bool heard[BT_GROUP_MEMBERS_MAX]; // the two above are this member's word
+    bool heard[BT_GROUP_MEMBERS_MAX], told[BT_GROUP_MEMBERS_MAX]; // the two above are this member's word
 
     uint64_t counter[BT_AGGREGATOR_COUNTERS];
     struct bt_group_message in, out;

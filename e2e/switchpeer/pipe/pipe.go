@@ -211,11 +211,11 @@ func (p *Pipe) Put(e *p4.Entity) error {
 		return errNoProgram
 	}
 	if g := e.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
-		var ports []uint64
+		var copies []model.Copy
 		for _, r := range g.GetReplicas() {
-			ports = append(ports, number(r.GetPort()))
+			copies = append(copies, model.Copy{Port: number(r.GetPort()), Instance: uint64(r.GetInstance())})
 		}
-		p.machine.Groups[uint64(g.GetMulticastGroupId())] = ports
+		p.machine.Groups[uint64(g.GetMulticastGroupId())] = copies
 		return nil
 	}
 	t, match, err := p.match(e.GetTableEntry())

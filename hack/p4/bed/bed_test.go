@@ -151,7 +151,7 @@ func TestBroadcast(t *testing.T) {
 	each(t, func(t *testing.T, s *Switch) {
 		ports := []uint64{1, 2, 5}
 		for n, port := range ports {
-			s.Groups[4+port] = append(append([]uint64{}, ports[:n]...), ports[n+1:]...)
+			s.Groups[4+port] = model.CopiesTo(append(append([]uint64{}, ports[:n]...), ports[n+1:]...)...)
 		}
 		must(t, s.insert("station", "to_group", []uint64{0xffffffffffff}, 4))
 		arp := append(bytes.Repeat([]byte{255}, 6), bytes.Repeat([]byte{2}, 54)...)

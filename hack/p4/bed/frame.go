@@ -71,7 +71,11 @@ func SetSums(f []byte) {
 	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum(ip, 0)))
 	udp := datagram(f)
 	udp[6], udp[7] = 0, 0
-	binary.BigEndian.PutUint16(udp[6:], ^udpSum(f))
+	sum := ^udpSum(f)
+	if sum == 0 {
+		sum = 0xffff // 0 says that there is none
+	}
+	binary.BigEndian.PutUint16(udp[6:], sum)
 }
 
 // datagram is the UDP header and what its length says.

@@ -73,7 +73,7 @@ func outOf(t *testing.T, text string) []sent {
 		t.Fatal(err)
 	}
 	m := model.NewMachine(p)
-	m.Sessions[5], m.Groups[3] = 7, []uint64{4, 6}
+	m.Sessions[5], m.Groups[3] = 7, model.CopiesTo(4, 6)
 	var all []sent
 	for _, f := range m.Pass(model.Frame{Port: 1, Data: []byte{1, 2, 3, 4}}) {
 		all = append(all, sent{f.Port, f.Data})

@@ -11,9 +11,9 @@ type Machine struct {
 	Fine  uint64 // nanoseconds more, in TNA
 	Waits uint64 // of a packet between ingress and egress: microseconds in v1model, nanoseconds in TNA
 
-	Dice      []uint64            // what is drawn next, before the seed's own numbers
-	Groups    map[uint64][]uint64 // multicast: ports of a group
-	Sessions  map[uint64]uint64   // mirroring: port of a session
+	Dice      []uint64          // what is drawn next, before the seed's own numbers
+	Groups    map[uint64][]Copy // multicast
+	Sessions  map[uint64]uint64 // mirroring: port of a session
 	clones    [2][]copied
 	registers []pages
 	counters  []pages
@@ -38,9 +38,21 @@ type Machine struct {
 	LastOdd    string
 }
 
+// Copy is where one copy of a multicast group goes, and the number that egress knows it by.
+type Copy struct{ Port, Instance uint64 }
+
+// CopiesTo are copies to ports that egress does not tell apart.
+func CopiesTo(ports ...uint64) []Copy {
+	all := make([]Copy, len(ports))
+	for i, p := range ports {
+		all[i].Port = p
+	}
+	return all
+}
+
 // NewMachine is a fresh switch: no entries, all zeros.
 func NewMachine(p *Program) *Machine {
-	m := &Machine{Prog: p, S: make([]uint64, len(p.Slots)), Groups: map[uint64][]uint64{}, Sessions: map[uint64]uint64{}, seed: 1, touched: make([]uint64, len(p.Registers))}
+	m := &Machine{Prog: p, S: make([]uint64, len(p.Slots)), Groups: map[uint64][]Copy{}, Sessions: map[uint64]uint64{}, seed: 1, touched: make([]uint64, len(p.Registers))}
 	for _, r := range p.Registers {
 		m.registers = append(m.registers, newPages(r.Size, len(r.Lanes)))
 	}

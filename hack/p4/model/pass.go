@@ -11,9 +11,10 @@ import (
 
 // Frame is a packet at a port. Loop: it goes round, or came round, the recirculation port.
 type Frame struct {
-	Port uint64
-	Data []byte
-	Loop bool
+	Port     uint64
+	Data     []byte
+	Loop     bool
+	instance uint64 // of a copy of a multicast, in egress
 }
 
 // arrival runs one frame through ingress and egress.
@@ -81,7 +82,7 @@ type v1Pass struct {
 	*gress
 	verify, ingress, egress, compute, deparse func(m *Machine)
 
-	inPort, spec, port, kind, stamp, leaves, length, group, errors, wrong int // slots of the standard metadata
+	inPort, spec, port, kind, stamp, leaves, length, group, instance, errors, wrong int // slots of the standard metadata
 }
 
 // v1model is V1Switch: parser, verify, ingress, egress, compute, deparser share headers and metadata.
@@ -99,7 +100,7 @@ func (b *builder) v1model(main *syntax.Instance) {
 		b.fail(main.Pos, "no block has standard_metadata_t")
 	}
 	for name, slot := range map[string]*int{"ingress_port": &p.inPort, "egress_spec": &p.spec, "egress_port": &p.port,
-		"instance_type": &p.kind, "ingress_global_timestamp": &p.stamp, "egress_global_timestamp": &p.leaves, "packet_length": &p.length, "mcast_grp": &p.group,
+		"instance_type": &p.kind, "ingress_global_timestamp": &p.stamp, "egress_global_timestamp": &p.leaves, "packet_length": &p.length, "mcast_grp": &p.group, "egress_rid": &p.instance,
 		"parser_error": &p.errors, "checksum_error": &p.wrong} {
 		*slot = p.need("standard_metadata_t", name)
 	}
@@ -148,7 +149,10 @@ func (p *v1Pass) run(m *Machine, in Frame) []Frame {
 	p.ingress(m)
 	var out []Frame
 	if n := m.S[p.group]; n != 0 {
-		out = m.copies(n, func(m *Machine, to uint64) []Frame { return p.leave(m, to, rest) })
+		out = m.copies(n, func(m *Machine, c Copy) []Frame {
+			m.S[p.instance] = c.Instance
+			return p.leave(m, c.Port, rest)
+		})
 	} else if m.S[p.spec] != dropPort {
 		out = p.leave(m, m.S[p.spec], rest)
 	}
@@ -164,13 +168,14 @@ func (p *v1Pass) run(m *Machine, in Frame) []Frame {
 	return out
 }
 
-// copies makes one frame for each port of a multicast group.
-func (m *Machine) copies(group uint64, leave func(m *Machine, to uint64) []Frame) []Frame {
+// copies makes one frame for each copy of a multicast group.
+func (m *Machine) copies(group uint64, leave func(m *Machine, c Copy) []Frame) []Frame {
 	kept := append([]uint64(nil), m.S...)
 	var all []Frame
-	for _, to := range m.Groups[group] {
+	for _, c := range m.Groups[group] {
 		copy(m.S, kept)
-		all = append(all, leave(m, to)...)
+		m.pass++ // each is a packet of its own
+		all = append(all, leave(m, c)...)
 	}
 	return all
 }
@@ -242,14 +247,14 @@ func (b *builder) tna(main *syntax.Instance) {
 		to, n := m.S[unicast], m.S[group]
 		var all []Frame
 		if passes && n != 0 {
-			all = m.copies(n, func(m *Machine, to uint64) []Frame { return m.tnaLeave(out, to, data) })
+			all = m.copies(n, func(m *Machine, c Copy) []Frame { return m.tnaLeave(out, c, data) })
 		}
 		if passes && to != noPort {
-			all = append(all, m.tnaLeave(out, to, data)...)
+			all = append(all, m.tnaLeave(out, Copy{Port: to}, data)...)
 		}
 		for _, c := range copies { // of the packet as it came
 			if to, ok := m.session(c); ok {
-				all = append(all, m.tnaLeave(out, to, append(c.head, f.Data...))...)
+				all = append(all, m.tnaLeave(out, Copy{Port: to}, append(c.head, f.Data...))...)
 			}
 		}
 		return all
@@ -269,6 +274,8 @@ func (p *Program) tnaBegin(m *Machine, t *Type, f Frame) {
 		case "ingress_mac_tstamp":
 			putBits(head, field.At, field.Type.Width, (m.Now<<10+m.Fine)&mask(48))
 			head = append(head, make([]byte, phaseZero)...)
+		case "egress_rid":
+			putBits(head, field.At, field.Type.Width, f.instance)
 		case "pkt_length":
 			putBits(head, field.At, field.Type.Width, uint64(len(f.Data)))
 		}
@@ -277,27 +284,27 @@ func (p *Program) tnaBegin(m *Machine, t *Type, f Frame) {
 }
 
 // tnaLeave is egress, and once more for each copy that egress makes of what it sends; copies of copies are not made.
-func (m *Machine) tnaLeave(p *tnaPass, to uint64, data []byte) []Frame {
-	frames := m.tnaEgress(p, to, data)
+func (m *Machine) tnaLeave(p *tnaPass, c Copy, data []byte) []Frame {
+	frames := m.tnaEgress(p, c, data)
 	sent := m.out
 	for _, c := range m.mirrored(cloneIngress) {
 		if to, ok := m.session(c); ok {
-			frames = append(frames, m.tnaEgress(p, to, append(c.head, sent...))...)
+			frames = append(frames, m.tnaEgress(p, Copy{Port: to}, append(c.head, sent...))...)
 		}
 	}
 	m.mirrored(cloneIngress)
 	return frames
 }
 
-func (m *Machine) tnaEgress(p *tnaPass, to uint64, data []byte) []Frame {
-	m.Prog.tnaBegin(m, p.intrinsic, Frame{Port: to, Data: data})
+func (m *Machine) tnaEgress(p *tnaPass, c Copy, data []byte) []Frame {
+	m.Prog.tnaBegin(m, p.intrinsic, Frame{Port: c.Port, Data: data, instance: c.Instance})
 	if p.stamp >= 0 {
 		m.S[p.stamp] = (m.Now<<10 + m.Fine + m.Waits) & mask(48)
 	}
 	if !m.tnaRun(p) {
 		return nil
 	}
-	return []Frame{{Port: to, Data: m.out, Loop: to == loopPort}}
+	return []Frame{{Port: c.Port, Data: m.out, Loop: c.Port == loopPort}}
 }
 
 // tnaRun is parser, control and deparser; false: the frame ends here, but for its copies.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stf replays the test files of the P4 compiler (add, setdefault, packet, expect, no_packet, wait) with a program,
-// so that the same files run with the compiler's own tools.
+// Package stf replays the test files of the P4 compiler (add, setdefault, packet, expect, no_packet, wait, and multicast
+// groups) with a program, so that the same files run with the compiler's own tools.
 package stf
 
 import (
@@ -31,7 +31,8 @@ type player struct {
 	m      *model.Machine
 	sent   map[uint64][][]byte
 	wanted map[uint64][]wanted
-	none   bool // no_packet was said
+	none   bool           // no_packet was said
+	nodes  [][]model.Copy // of multicast, by their handles
 	result *Result
 }
 
@@ -67,8 +68,37 @@ func (p *player) line(n int, line string) error {
 		return nil
 	case "wait":
 		return nil
+	case "mc_mgrp_create", "mc_node_create", "mc_node_associate":
+		return p.multicast(word, rest)
 	}
-	return fmt.Errorf("%s is no command: there are add, setdefault, packet, expect, no_packet, wait", word)
+	return fmt.Errorf("%s is no command: there are add, setdefault, packet, expect, no_packet, wait, mc_mgrp_create, mc_node_create, mc_node_associate", word)
+}
+
+// multicast is a group, a node of copies (an instance and its ports), or a node of a group. Handles count from 0.
+func (p *player) multicast(word, rest string) error {
+	var of []uint64
+	for _, f := range strings.Fields(rest) {
+		v, err := number(f)
+		if err != nil {
+			return err
+		}
+		of = append(of, v)
+	}
+	switch {
+	case word == "mc_mgrp_create" && len(of) == 1:
+		p.m.Groups[of[0]] = nil
+	case word == "mc_node_create" && len(of) > 1:
+		copies := model.CopiesTo(of[1:]...)
+		for i := range copies {
+			copies[i].Instance = of[0]
+		}
+		p.nodes = append(p.nodes, copies)
+	case word == "mc_node_associate" && len(of) == 2 && of[1] < uint64(len(p.nodes)):
+		p.m.Groups[of[0]] = append(p.m.Groups[of[0]], p.nodes[of[1]]...)
+	default:
+		return fmt.Errorf("%s %s: want a group, an instance and ports, or a group and a handle", word, rest)
+	}
+	return nil
 }
 
 func number(s string) (uint64, error) {

@@ -60,6 +60,7 @@ type Bench struct {
 	Frames  uint64
 
 	Segments []byte // of bobtail-sim switch --program=crab
+	Messages []byte // of bobtail-sim switch --program=aggregator
 }
 
 // text of the mutation's file with the bug in it.
@@ -127,6 +128,8 @@ func (b *Bench) Notice(name string, v1, tna *model.Program) (string, error) {
 		return b.noticeCrab(v1, tna)
 	case "slog":
 		return b.noticeSlog(v1, tna)
+	case "aggregator":
+		return b.noticeAggregator(v1, tna)
 	}
 	return b.noticeRouter(v1, tna)
 }
@@ -137,6 +140,14 @@ func (b *Bench) noticeCrab(v1, tna *model.Program) (string, error) {
 		return "", err
 	}
 	return "segments: " + strings.Join(r.First, "; "), nil
+}
+
+func (b *Bench) noticeAggregator(v1, tna *model.Program) (string, error) {
+	r, err := PlayAggregator(bytes.NewReader(b.Messages), v1, tna, 1)
+	if err != nil || len(r.First) == 0 && r.Odd == 0 {
+		return "", err
+	}
+	return "messages: " + strings.Join(r.First, "; "), nil
 }
 
 func (b *Bench) noticeSlog(v1, tna *model.Program) (string, error) {

@@ -23,6 +23,7 @@ type Options struct {
 	Root, Simulator, Measurements string
 	Events, Seed, Frames          uint64
 	Segments                      uint64  // for the balancer of connections
+	Messages                      uint64  // for the aggregator
 	TemplateNS                    float64 // of the load generator
 }
 
@@ -61,7 +62,7 @@ func (r *runner) fault(lines ...string) {
 
 var (
 	shellNames   = []string{"v1model", "tna"}
-	programNames = []string{"router", "crab", "slog"}
+	programNames = []string{"router", "crab", "slog", "aggregator"}
 )
 
 // Run proves everything and writes the figures, also when something failed.
@@ -78,7 +79,7 @@ func Run(o Options, out io.Writer) error {
 		}
 	}
 	r.shells = r.all["router"]
-	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.architectures, r.lockstep, r.mutations}
+	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.aggregator, r.architectures, r.lockstep, r.mutations}
 	var failed []error
 	for _, step := range steps {
 		failed = append(failed, step())
@@ -182,6 +183,24 @@ func (r *runner) crab() error {
 	return nil
 }
 
+// aggregator gives the same messages to the program and to the software's one.
+func (r *runner) aggregator() error {
+	lines, err := r.lines("aggregator", r.Messages, r.Seed)
+	if err != nil {
+		return err
+	}
+	one, err := PlayAggregator(bytes.NewReader(lines), r.all["aggregator"]["v1model"], r.all["aggregator"]["tna"], 1000)
+	if err != nil {
+		return err
+	}
+	r.fault(one.First...)
+	r.odd += one.ShellDifferences
+	r.note("p4_aggregator_events", one.Events)
+	r.note("p4_aggregator_differences", one.Differences+one.Odd)
+	r.note("p4_aggregator_recirculations", one.Recirculations)
+	return nil
+}
+
 // slog has a load made and measured in virtual time.
 func (r *runner) slog() error {
 	worst, wrong := 0.0, uint64(0)
@@ -261,6 +280,7 @@ func (r *runner) lockstep() error {
 const (
 	mutationEvents   = 20_000
 	mutationSegments = 5_000
+	mutationMessages = 20_000
 )
 
 func (r *runner) mutations() error {
@@ -276,7 +296,11 @@ func (r *runner) mutations() error {
 	if err != nil {
 		return err
 	}
-	b := &Bench{Root: r.Root, Segments: segments, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
+	messages, err := r.lines("aggregator", mutationMessages, r.Seed)
+	if err != nil {
+		return err
+	}
+	b := &Bench{Root: r.Root, Segments: segments, Messages: messages, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
 	planted, missed := uint64(0), uint64(0)
 	for _, m := range rows {
 		what, err := b.Plant(m)

@@ -87,7 +87,7 @@ func twins(a, b *model.Program) (one, two *bed.Switch, service bed.Service, err 
 			}
 		}
 		for _, port := range []uint64{2, bed.ClientPort, bed.WorkerPort} {
-			s.Groups[4+port] = []uint64{1, 2, 9}
+			s.Groups[4+port] = model.CopiesTo(1, 2, 9)
 		}
 		asked := model.Entry{Match: []model.Match{{Value: bed.RouterIP}, {Value: 1}, {Value: 0x0800}}, Action: "is_asked", Args: []uint64{bed.RouterMAC}}
 		if err = s.Insert(bed.Control+"address", asked); err != nil {

@@ -29,6 +29,7 @@ A test tool: reads P4 programs in a strict subset of P4_16, for v1model and TNA,
   stf FILE.p4 FILE.stf...    replays test files in the compiler's format
   trace FILE.p4 FILE.stf     the same, and prints what every packet met
   lockstep FILE.p4           compares with lines of bobtail-sim switch, read from standard input
+  aggregator TNA.p4 V1.p4  the same with lines of bobtail-sim switch --program=aggregator, both architectures
   suite [options]            all that make p4 proves
   mutate --check             every planted bug finds its text
 
@@ -52,7 +53,7 @@ func run(args []string) error {
 		return errUsage
 	}
 	commands := map[string]func([]string) error{"check": check, "p4info": p4info, "judge": judgeProgram, "stf": replay, "trace": trace,
-		"lockstep": lockstep, "suite": runSuite, "mutate": mutate}
+		"lockstep": lockstep, "aggregator": aggregator, "suite": runSuite, "mutate": mutate}
 	if args[0] == "--help" || args[0] == "-h" {
 		fmt.Print(usage)
 		return nil
@@ -191,6 +192,33 @@ func lockstep(args []string) error {
 	return nil
 }
 
+func aggregator(args []string) error {
+	if len(args) != 2 {
+		return errUsage
+	}
+	tna, err := model.Load(args[0], nil)
+	if err != nil {
+		return err
+	}
+	v1, err := model.Load(args[1], nil)
+	if err != nil {
+		return err
+	}
+	r, err := suite.PlayAggregator(bufio.NewReader(os.Stdin), v1, tna, 10)
+	if err != nil {
+		return err
+	}
+	for _, f := range r.First {
+		fmt.Println(f)
+	}
+	fmt.Printf("%d messages, %d differences, %d between the architectures, %d recirculations\n", r.Events, r.Differences+r.Odd, r.ShellDifferences,
+		r.Recirculations)
+	if r.Differences+r.Odd+r.ShellDifferences > 0 {
+		return errors.New("not in lockstep")
+	}
+	return nil
+}
+
 const mutationRows = "dataplane/tests/p4/mutations.yaml"
 
 func mutate(args []string) error {
@@ -215,6 +243,7 @@ func runSuite(args []string) error {
 	flags.Uint64Var(&o.Seed, "seed", 1, "of all that is drawn")
 	flags.Uint64Var(&o.Frames, "frames", 20_000, "frames that both architectures get")
 	flags.Uint64Var(&o.Segments, "segments", 20_000, "TCP segments to compare with the software's balancer of connections")
+	flags.Uint64Var(&o.Messages, "messages", 100_000, "messages of a replication group to compare with the software's aggregator")
 	flags.Float64Var(&o.TemplateNS, "template-ns", 81.6, "what the load generator needs for a template: 81.6 of 1,000 bytes, 6.72 of 64")
 	flags.StringVar(&o.Simulator, "simulator", "build/dataplane/apps/bobtail-sim/bobtail-sim", "bobtail-sim")
 	flags.StringVar(&o.Measurements, "measurements", "", "where the figures go, as JSON")
