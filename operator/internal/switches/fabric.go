@@ -19,7 +19,7 @@ const (
 )
 
 // Ranks of the tables.
-var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
+var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableBucket: 1, tableAdmit: 3, tableObjective: 3, tableService: 4}
 
 // Flood is what the program adds the port to by which a frame came: the sum is the
 // multicast group of all other ports, so that nobody hears himself.
@@ -73,6 +73,9 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 				Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},
 					Action: "is_asked", Args: []Arg{{"mac", f.MAC}}})
 		}
+	}
+	if i.Measures() {
+		rows = append(rows, bucketRows()...)
 	}
 	var wrong []error
 	for _, r := range rows {

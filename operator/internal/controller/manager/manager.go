@@ -167,7 +167,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	}
 	slos := &slo.Reconciler{
 		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
-		Observe: objectives.observe, Now: time.Now, Refusals: looksAfter.refusals,
+		Observe: objectives.observe, Now: time.Now, Refusals: looksAfter.refusals, Switches: looksAfter.measured,
 	}
 	if err := slos.SetupWithManager(mgr); err != nil {
 		return err

@@ -92,7 +92,7 @@ func newCounted(t *testing.T) counted {
 		t.Fatal(err)
 	}
 	worker := netip.MustParseAddrPort("198.18.0.2:8000")
-	c.cells = info.CellsOf(switches.Place{Rows: 1, Slots: []netip.AddrPort{worker}})
+	c.cells = info.CellsOf(switches.Place{ID: 1, Rows: 1, Slots: []netip.AddrPort{worker}})
 	c.k, _ = start(t, always)
 	c.k.Set("leaf", Desired{Generation: 1, Target: link.Target{Endpoint: c.peer.Address(), DeviceID: 1}, Identity: "counts", Revision: "a",
 		Pipeline: Pipeline{Info: info, Cookie: 5, Push: true}, Ranks: switches.Ranks, Tag: tag,

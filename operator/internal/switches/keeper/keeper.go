@@ -127,6 +127,8 @@ type charge struct {
 	desired Desired
 	state   State
 	counts  map[string]Counted
+	// measured is what it measured of its services, by name.
+	measured map[string]Measured
 }
 
 // Start runs until ctx ends, then leaves all switches as they are.

@@ -36,6 +36,8 @@ type round struct {
 	places switches.Places
 	next   int // row
 	tally  tally
+	gauge  gauge
+	helms  helms
 	// uncounted: the switch lets nobody read its counters.
 	uncounted bool
 	refused   refusal
@@ -92,11 +94,20 @@ func (r *round) wait(ctx context.Context, fault *link.Fault) {
 	if r.session != nil {
 		told = r.session.News()
 	}
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-told:
-	case <-r.charge.news:
+	for {
+		steer, stop := r.steerAgain(fault)
+		select {
+		case <-steer:
+			if r.steer(ctx) {
+				continue
+			}
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-told:
+		case <-r.charge.news:
+		}
+		stop()
+		return
 	}
 }
 
@@ -206,7 +217,7 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	if d.Clear {
 		wanted = nil
 	} else {
-		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), d.Services, r.next)
+		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), r.helms.steered(d.Services), r.next)
 		wanted = slices.Concat(wanted, plan.Entries)
 	}
 	if read.NoGroups && slices.ContainsFunc(wanted, func(e switches.Entry) bool { return e.Table() == switches.Groups }) {
@@ -345,7 +356,7 @@ func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
 		return fault
 	}
 	r.state.Pushes++
-	r.settled, r.places, r.next = "", nil, 0
+	r.settled, r.places, r.next, r.helms = "", nil, 0, helms{}
 	clear(r.written)
 	running, err := r.session.Pipeline(ctx, false)
 	if err != nil {
