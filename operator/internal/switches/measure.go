@@ -284,6 +284,14 @@ func (o Objective) Edge(bucket int, tick time.Duration) (time.Duration, bool) {
 	return time.Duration(hi+1)*tick - 1, true
 }
 
+// Range is from where to where a bucket reaches, in ticks, whatever is cut out of it.
+func (o Objective) Range(bucket int) (lo, hi uint32) {
+	if bucket >= lastBucket {
+		return 1 << endBits, 1<<32 - 1
+	}
+	return bucketRange(bucket)
+}
+
 // Tick of the pipeline's clock.
 func (i *Info) Tick() time.Duration {
 	if arch := i.P4.GetPkgInfo().GetArch(); arch == "tna" || arch == "t2na" {

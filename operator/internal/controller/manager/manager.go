@@ -32,6 +32,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
@@ -161,6 +162,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if _, err := await(mgr, features.Switches, watches.Switches); err != nil {
 		return err
 	}
+	board := switchboard.New()
 	looksAfter, err := keeperOf(mgr, o)
 	if err != nil {
 		return err
@@ -182,14 +184,14 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err := addGroups(mgr, o, store, http); err != nil {
 		return err
 	}
-	if err := addSwitches(mgr, o, looksAfter); err != nil || !o.CRAB {
+	if err := addSwitches(mgr, o, looksAfter, board); err != nil || !o.CRAB {
 		return err
 	}
-	return addCRAB(mgr, o, crab, store)
+	return addCRAB(mgr, o, crab, store, board)
 }
 
 // addCRAB adds what an operator does that is told of CRAB.
-func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) error {
+func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store, board *switchboard.Board) error {
 	pool, err := crabplan.ParsePool(o.VIPPool)
 	if err != nil {
 		return fmt.Errorf("--crab-vip-pool: %w", err)
@@ -202,8 +204,8 @@ func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) erro
 		return fmt.Errorf("look after the agents' certificate: %w", err)
 	}
 	redirected := &redirection.Reconciler{
-		Observe: observe,
-		Writer:  mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+		Observe: observe, Board: board,
+		Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 	}
 	crab.awaited, err = await(mgr, features.CRAB, func(mgr ctrl.Manager) error {
 		if err := redirected.SetupWithManager(mgr); err != nil {

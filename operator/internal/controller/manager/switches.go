@@ -20,6 +20,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
@@ -76,7 +77,10 @@ func (k *switchKeeper) measured(name, namespace, service string, window time.Dur
 }
 
 // addSwitches adds the controller of ProgrammableSwitches, and who looks after them.
-func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
+func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper, board *switchboard.Board) error {
+	if !o.CRAB {
+		board.Ask(nil) // nobody redirects anything
+	}
 	shown, err := instrumentSwitches(&looksAfter.Keeper)
 	if err != nil {
 		return err
@@ -85,7 +89,7 @@ func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
 		return fmt.Errorf("look after switches: %w", err)
 	}
 	r := &programmableswitch.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news, Board: board,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
 	}
 	_, err = await(mgr, features.Switches, r.SetupWithManager)

@@ -21,7 +21,7 @@ func TestAtRank(t *testing.T) {
 		h.Record(v)
 	}
 	for i, want := range values {
-		v, err := atRank(h, uint64(i)+1)
+		v, err := stretches.AtRank(h, uint64(i)+1)
 		if err != nil || v.Nanoseconds != ll7.UpperEdge(ll7.Index(want)) {
 			t.Fatalf("rank %d: %v, %v; want the bucket of %d", i+1, v, err, want)
 		}

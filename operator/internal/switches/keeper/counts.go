@@ -104,6 +104,20 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 			all = slices.AppendSeq(slices.AppendSeq(all, maps.Keys(cells[s.Name])), maps.Keys(seen[s.Name]))
 		}
 	}
+	for _, v := range d.VIPs {
+		of := d.Pipeline.Info.VIPCells(r.numbers[v.At.String()])
+		if cells[v.Name] == nil {
+			cells[v.Name] = map[switches.Cell]switches.Fate{}
+		}
+		maps.Copy(cells[v.Name], of)
+		all = slices.AppendSeq(all, maps.Keys(of))
+	}
+	if len(d.Runs) > 0 {
+		first := d.Runs[0]
+		cells[first.Name] = d.Pipeline.Info.RunCells(first)
+		seen[first.Name] = d.Pipeline.Info.RunLatencies()
+		all = slices.AppendSeq(slices.AppendSeq(all, maps.Keys(cells[first.Name])), maps.Keys(seen[first.Name]))
+	}
 	read, known, err := r.session.Counters(ctx, all)
 	if err != nil {
 		return link.FaultOf(err)

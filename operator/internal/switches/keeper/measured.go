@@ -23,8 +23,8 @@ type slice struct {
 
 // Measured is what a switch measured of a service: from a request's coming to the switch to its FEEDBACK's.
 type Measured struct {
-	// Since is when this process began to read.
-	Since time.Time
+	// Since is when this process began to read, and At when it did last.
+	Since, At time.Time
 	// Requests came since then, and Refused of them were answered with DROP.
 	Requests, Refused uint64
 	// Latency is of all of them.
@@ -87,37 +87,53 @@ type gauge struct {
 // add takes what was read of latencies, and what was counted with it. What was published before is not touched.
 func (g *gauge) add(d Desired, seen map[string]map[switches.Cell]switches.Seen, counts map[string]Counted, read map[switches.Cell]uint64, now time.Time) map[string]Measured {
 	last, by := map[switches.Cell]uint64{}, map[string]Measured{}
-	tick := d.Pipeline.Info.Tick()
-	for _, s := range d.Services {
-		if len(seen[s.Name]) == 0 {
+	edges := edgesOf(d)
+	for name, cells := range seen {
+		if len(cells) == 0 {
 			continue
 		}
-		m, had := g.by[s.Name]
+		m, had := g.by[name]
 		if !had {
 			m = Measured{Since: now, Latency: &ll7.Histogram{}}
 		}
 		fresh := &ll7.Histogram{}
-		for cell, of := range seen[s.Name] {
-			record(fresh, s.Objective, of.Number, advance(g.last, last, read, cell), tick)
+		for cell, of := range cells {
+			record(fresh, edges[name], of.Number, advance(g.last, last, read, cell))
 		}
-		next := slice{until: now, latency: fresh.Sparse(), requests: counts[s.Name].Requests() - m.Requests, refused: counts[s.Name].Refused() - m.Refused}
-		m.Requests, m.Refused = counts[s.Name].Requests(), counts[s.Name].Refused()
+		next := slice{until: now, latency: fresh.Sparse(), requests: counts[name].Requests() - m.Requests, refused: counts[name].Refused() - m.Refused}
+		m.At, m.Requests, m.Refused = now, counts[name].Requests(), counts[name].Refused()
 		m.Latency = m.Latency.Clone()
 		m.Latency.Merge(fresh)
 		m.slices = append(slices.DeleteFunc(slices.Clone(m.slices), func(s slice) bool { return now.Sub(s.until) > remembered }), next)
-		by[s.Name] = m
+		by[name] = m
 	}
 	g.last, g.by = last, by
 	return by
 }
 
+// edge is the highest latency of a bucket; false: nothing is.
+type edge func(bucket int) (time.Duration, bool)
+
+// edgesOf are those of the buckets of everybody who is measured.
+func edgesOf(d Desired) map[string]edge {
+	out := map[string]edge{}
+	tick := d.Pipeline.Info.Tick()
+	for _, s := range d.Services {
+		out[s.Name] = func(bucket int) (time.Duration, bool) { return s.Objective.Edge(bucket, tick) }
+	}
+	for _, r := range d.Runs {
+		out[r.Name] = d.Pipeline.Info.RunEdge
+	}
+	return out
+}
+
 // record adds latencies of a bucket at its upper end: the doubt goes against the service. What lies beyond the last one
 // lies beyond everything.
-func record(to *ll7.Histogram, o switches.Objective, bucket int, times uint64, tick time.Duration) {
+func record(to *ll7.Histogram, of edge, bucket int, times uint64) {
 	if times == 0 {
 		return
 	}
-	if edge, finite := o.Edge(bucket, tick); finite {
+	if edge, finite := of(bucket); finite {
 		to.RecordMany(uint64(edge), times)
 		return
 	}
