@@ -58,6 +58,10 @@ const (
 	// than the one its pipeline is.
 	ReasonOtherProgram = "OtherProgram"
 
+	// ReasonTargetsUnreachable: the switch that is to make an experiment's load knows no
+	// way to a target; the message names it.
+	ReasonTargetsUnreachable = "TargetsUnreachable"
+
 	// ReasonIPv6OnSwitch: a Service that a switch is to redirect has an IPv6 address,
 	// which the switch's program does not know.
 	ReasonIPv6OnSwitch = "IPv6OnSwitch"

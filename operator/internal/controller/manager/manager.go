@@ -177,6 +177,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	experiments := &latencyexperiment.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
+		Board: board, Counted: looksAfter.counted,
 	}
 	if _, err := await(mgr, features.Experiments, experiments.SetupWithManager); err != nil {
 		return err

@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/latencyexperiment"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
 )
@@ -74,6 +76,14 @@ func (k *switchKeeper) measured(name, namespace, service string, window time.Dur
 			Histogram: w.Latency, Requests: w.Requests, Rejected: w.Refused, Parts: w.Parts},
 		History: &dataplane.History{Started: m.Since, All: dataplane.HistoryWindow{Latency: m.Latency, Requests: m.Requests, Rejected: m.Refused}},
 	}, true
+}
+
+// counted is what a switch counted of an experiment's load.
+func (k *switchKeeper) counted(name, experiment string) (latencyexperiment.Reading, bool) {
+	m, measured := k.Measured(name)[experiment]
+	c, counted := k.Counts(name)[experiment]
+	return latencyexperiment.Reading{At: m.At, Sent: c.By[switches.Sent], Received: c.By[switches.Received], Range: c.By[switches.OutOfRange],
+		Strange: c.By[switches.Unmatched], Latency: m.Latency}, measured && counted
 }
 
 // addSwitches adds the controller of ProgrammableSwitches, and who looks after them.

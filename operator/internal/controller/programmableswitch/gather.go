@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -38,6 +39,8 @@ type snapshot struct {
 	// vips are of Services that this switch is to redirect; toldOf: it is known which.
 	vips   []crabplan.VIP
 	toldOf bool
+	// runs are loads that experiments ask of it.
+	runs []switchboard.Run
 	// state is what the keeper knows; known: it looks after the switch.
 	state keeper.State
 	known bool
@@ -83,6 +86,7 @@ func (r *Reconciler) gather(ctx context.Context, psw *v1alpha1.ProgrammableSwitc
 		}
 	}
 	s.vips, s.toldOf = r.Board.Asked(psw.Name)
+	s.runs = r.Board.Runs(psw.Name)
 	if err := r.gatherServices(ctx, s); err != nil {
 		return nil, err
 	}

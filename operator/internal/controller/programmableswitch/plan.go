@@ -73,7 +73,8 @@ func planFor(s *snapshot) plan {
 		guests:   served.guests,
 		waits:    served.waits,
 		desired: &keeper.Desired{
-			Services: served.services, VIPs: served.vips, Revision: revision(served.services) + revision(served.vips),
+			Services: served.services, VIPs: served.vips, Runs: served.runs,
+			Revision:   revision(served.services) + revision(served.vips) + revision(served.runs),
 			Generation: s.psw.Generation, Target: target, Identity: identity(s), Pipeline: pipeline, Wanted: wanted,
 			Ranks: switches.Ranks, Tag: []byte("bobtail/" + s.psw.UID), Clear: s.psw.DeletionTimestamp != nil,
 		},
@@ -85,6 +86,7 @@ type served struct {
 	guests   []guest
 	services []switches.Service
 	vips     []switches.VIP
+	runs     []switches.Run
 	// waits: it is not known yet who asks, and what the switch holds must stay.
 	waits bool
 }
@@ -101,8 +103,10 @@ func serve(s *snapshot, f switches.Fabric, info *switches.Info) (out served, wro
 	case switches.ProgramCRAB:
 		out.guests, out.vips = vipsOf(s.vips, f, routes)
 		out.waits = !s.toldOf
+	case switches.ProgramSLOG:
+		out.guests, out.runs = runsOf(s.runs, f, routes)
 	}
-	out.guests = append(out.guests, strangers(s.services, s.vips, info.Program())...)
+	out.guests = append(out.guests, strangers(s, info.Program())...)
 	out.guests = out.guests[:min(len(out.guests), v1alpha1.MaxSwitchServices)]
 	return out, wrong
 }

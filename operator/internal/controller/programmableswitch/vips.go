@@ -53,7 +53,7 @@ func vipsOf(all []crabplan.VIP, f switches.Fabric, routes []way) (guests []guest
 }
 
 // strangers ask for a switch whose program cannot do what they want.
-func strangers(all []asking, vips []crabplan.VIP, program switches.Program) (out []guest) {
+func strangers(s *snapshot, program switches.Program) (out []guest) {
 	refuse := func(namespace, name, what string) {
 		if slices.ContainsFunc(out, func(g guest) bool { return g.namespace == namespace && g.name == name }) || len(out) == v1alpha1.MaxSwitchServices {
 			return
@@ -62,13 +62,18 @@ func strangers(all []asking, vips []crabplan.VIP, program switches.Program) (out
 			message: fmt.Sprintf("the switch runs Bobtail's program %q, which %s; a switch with another pipeline does", program, what)})
 	}
 	if program != switches.ProgramRouter {
-		for _, a := range all {
+		for _, a := range s.services {
 			refuse(a.service.Namespace, a.service.Name, "places no requests")
 		}
 	}
 	if program != switches.ProgramCRAB {
-		for _, v := range vips {
+		for _, v := range s.vips {
 			refuse(v.Service.Namespace, v.Service.Name, "redirects no connections")
+		}
+	}
+	if program != switches.ProgramSLOG {
+		for _, r := range s.runs {
+			refuse(r.Namespace, r.Name, "makes no load")
 		}
 	}
 	return out

@@ -5,9 +5,13 @@
 package switchboard
 
 import (
+	"cmp"
+	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -21,6 +25,7 @@ type Board struct {
 	mu      sync.Mutex
 	told    bool
 	asked   map[string][]crabplan.VIP
+	runs    map[string]Run // by experiment
 	answers map[string][]v1alpha1.SwitchService
 
 	// asks and replies wake the two controllers; what finds no room is seen when they look by themselves.
@@ -32,7 +37,7 @@ const room = 64
 
 // New has heard nothing yet.
 func New() *Board {
-	return &Board{asked: map[string][]crabplan.VIP{}, answers: map[string][]v1alpha1.SwitchService{}, asks: make(chan event.GenericEvent, room), replies: make(chan event.GenericEvent, room)}
+	return &Board{asked: map[string][]crabplan.VIP{}, runs: map[string]Run{}, answers: map[string][]v1alpha1.SwitchService{}, asks: make(chan event.GenericEvent, room), replies: make(chan event.GenericEvent, room)}
 }
 
 // Asks has the names of switches of which something else is asked; Replies those that said something else.
@@ -81,6 +86,64 @@ func (b *Board) Asked(name string) ([]crabplan.VIP, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.asked[name]), b.told
+}
+
+// Run is a load that an experiment asks a switch to make.
+type Run struct {
+	Namespace, Name, Switch string
+	// Created orders those of one switch: it makes one load at a time.
+	Created time.Time
+	// Version of what it was made from.
+	Version string
+	// Number tells runs apart at the switch.
+	Number                      uint32
+	Packets, Rate, TemplateRate uint32
+	TemplatePort                uint32
+	Fixed                       bool
+	Targets                     []netip.AddrPort
+}
+
+// Key is the experiment's name.
+func (r Run) Key() string { return r.Namespace + "/" + r.Name }
+
+// AskRun says that an experiment asks for a load, until it is withdrawn.
+func (b *Board) AskRun(r Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, had := b.runs[r.Key()]
+	b.runs[r.Key()] = r
+	if !had || !reflect.DeepEqual(before, r) {
+		tell(b.asks, r.Switch)
+	}
+}
+
+// WithdrawRun ends that.
+func (b *Board) WithdrawRun(key string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r, had := b.runs[key]; had {
+		delete(b.runs, key)
+		tell(b.asks, r.Switch)
+	}
+}
+
+// Runs are those that are asked of a switch, the oldest first.
+func (b *Board) Runs(name string) (out []Run) {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.runs {
+		if r.Switch == name {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(x, y Run) int { return cmp.Or(x.Created.Compare(y.Created), strings.Compare(x.Key(), y.Key())) })
+	return out
 }
 
 // Answer says what became of what was asked of a switch; there: the switch is.
