@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
-	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 

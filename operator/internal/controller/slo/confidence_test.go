@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 
 // Every rank is read from the bucket that holds it.
