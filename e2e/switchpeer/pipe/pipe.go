@@ -187,6 +187,28 @@ func tablesOf(info *p4config.P4Info) map[uint32]table {
 	return out
 }
 
+// Generate has a frame come in by a port, so many times a second, as a packet generator makes it, until Close. Who falls
+// behind makes up for it, so that the rate holds on a busy machine.
+func (p *Pipe) Generate(port uint64, frame []byte, perSecond int) {
+	p.end.Add(1)
+	go func() {
+		defer p.end.Done()
+		begin, made := time.Now(), 0
+		t := time.NewTicker(time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-p.done:
+				return
+			case <-t.C:
+			}
+			for due := int(time.Since(begin).Seconds() * float64(perSecond)); made < due; made++ {
+				p.arrive(port, frame)
+			}
+		}
+	}()
+}
+
 // Unload is a reboot: no program runs.
 func (p *Pipe) Unload() {
 	p.mu.Lock()
