@@ -177,7 +177,11 @@ func (p *Peer) refusal(u *p4.Update) (codes.Code, string) {
 	return codes.OK, ""
 }
 
+// count is asked at every insert, and a table may have tens of thousands.
 func (p *Peer) count(table uint32) (n int64) {
+	if int64(len(p.entries)) < p.sizes[table] {
+		return 0 // fewer in all than it takes
+	}
 	for _, e := range p.entries {
 		if t := e.GetTableEntry(); t != nil && t.GetTableId() == table {
 			n++
@@ -206,8 +210,16 @@ func (p *Peer) Read(r *p4.ReadRequest, server p4.P4Runtime_ReadServer) error {
 	if err != nil {
 		return err
 	}
-	return server.Send(out)
+	for part := range slices.Chunk(out.Entities, mostAtOnce) {
+		if err := server.Send(&p4.ReadResponse{Entities: part}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// mostAtOnce is how many entities an answer holds: gRPC bounds its length.
+const mostAtOnce = 4096
 
 func (p *Peer) read(r *p4.ReadRequest) (*p4.ReadResponse, error) {
 	p.mu.Lock()

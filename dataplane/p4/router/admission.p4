@@ -12,10 +12,16 @@
 #define CLASSES 8192   // by number and whether it was refused
 #define MEASURES 65536 // by histogram and bucket
 #define NOTES 1024     // by histogram and what was noted
+#define MOMENTS 64     // of a clock's digits
 
 // Beside the look-ups of the router: what rate a request has, and which pair it is, or is told of.
 control Ask(inout headers_t hdr, inout meta_t meta, in bit<32> now) {
     HASHES
+
+    // Who sets rates learns what time it is here: of two digits, one of 2^20 units and one of 2^26, those count last
+    // that are now. Nothing else of the pipeline tells its clock without a register that is read from outside (W-12).
+    COUNTER(moments, MOMENTS, 0x12000007)
+    COUNTER(spans, MOMENTS, 0x12000008)
 
     // A rate counts until a time (R-223): a controller that is dead refuses nobody.
     @id(0x0100000b)
@@ -42,6 +48,10 @@ control Ask(inout headers_t hdr, inout meta_t meta, in bit<32> now) {
 
     apply {
         meta.time = now;
+        if (hdr.r2p2.isValid()) {
+            COUNT(moments, now[25:20]);
+            COUNT(spans, now[31:26]);
+        }
         if (hdr.feedback.isValid()) {
             HASH16(meta.place, place_told, hdr.feedback.client, hdr.feedback.port, hdr.feedback.req_id)
             HASH32(meta.print, print_told, hdr.feedback.client, hdr.feedback.port, hdr.feedback.req_id)

@@ -55,6 +55,7 @@ type Pipe struct {
 type table struct {
 	name    string
 	fields  int
+	ternary bool // fields may be left out
 	actions map[uint32]action
 }
 
@@ -175,12 +176,37 @@ func tablesOf(info *p4config.P4Info) map[uint32]table {
 	out := map[uint32]table{}
 	for _, t := range info.GetTables() {
 		one := table{name: t.GetPreamble().GetName(), fields: len(t.GetMatchFields()), actions: map[uint32]action{}}
+		for _, f := range t.GetMatchFields() {
+			one.ternary = one.ternary || f.GetMatchType() == p4config.MatchField_TERNARY
+		}
 		for _, ref := range t.GetActionRefs() {
 			one.actions[ref.GetId()] = actions[ref.GetId()]
 		}
 		out[t.GetPreamble().GetId()] = one
 	}
 	return out
+}
+
+// Generate has a frame come in by a port, so many times a second, as a packet generator makes it, until Close. Who falls
+// behind makes up for it, so that the rate holds on a busy machine.
+func (p *Pipe) Generate(port uint64, frame []byte, perSecond int) {
+	p.end.Add(1)
+	go func() {
+		defer p.end.Done()
+		begin, made := time.Now(), 0
+		t := time.NewTicker(time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-p.done:
+				return
+			case <-t.C:
+			}
+			for due := int(time.Since(begin).Seconds() * float64(perSecond)); made < due; made++ {
+				p.arrive(port, frame)
+			}
+		}
+	}()
 }
 
 // Unload is a reboot: no program runs.
@@ -227,7 +253,7 @@ func (p *Pipe) Put(e *p4.Entity) error {
 	if !known || len(direct.GetParams()) != a.params {
 		return fmt.Errorf("table %s: no such action, or other parameters", t.name)
 	}
-	entry := model.Entry{Match: match, Action: a.name, Args: make([]uint64, a.params)}
+	entry := model.Entry{Match: match, Priority: int(e.GetTableEntry().GetPriority()), Action: a.name, Args: make([]uint64, a.params)}
 	for _, v := range direct.GetParams() {
 		if n := int(v.GetParamId()); n >= 1 && n <= a.params {
 			entry.Args[n-1] = number(v.GetValue())
@@ -251,22 +277,29 @@ func (p *Pipe) Remove(e *p4.Entity) error {
 	if err != nil {
 		return err
 	}
-	return p.machine.Delete(t.name, match)
+	return p.machine.Delete(t.name, match, int(e.GetTableEntry().GetPriority()))
 }
 
 // match needs p.mu.
 func (p *Pipe) match(e *p4.TableEntry) (table, []model.Match, error) {
 	t, known := p.tables[e.GetTableId()]
-	if !known || len(e.GetMatch()) != t.fields {
+	if !known || len(e.GetMatch()) != t.fields && !t.ternary {
 		return t, nil, errors.New("no such table, or another key")
 	}
-	match := make([]model.Match, t.fields)
+	match := slices.Repeat([]model.Match{{Any: true}}, t.fields) // P4Runtime leaves out what matches everything
 	for _, f := range e.GetMatch() {
 		if n := int(f.GetFieldId()); n >= 1 && n <= t.fields {
-			match[n-1] = model.Match{Value: number(f.GetExact().GetValue())}
+			match[n-1] = matched(f)
 		}
 	}
 	return t, match, nil
+}
+
+func matched(f *p4.FieldMatch) model.Match {
+	if t := f.GetTernary(); t != nil {
+		return model.Match{Value: number(t.GetValue()), Mask: number(t.GetMask())}
+	}
+	return model.Match{Value: number(f.GetExact().GetValue())}
 }
 
 func number(octets []byte) (v uint64) {

@@ -138,7 +138,7 @@ func TestServiceDeletedWhileRequestsWait(t *testing.T) {
 		if len(still) != 1 || s.Word(Control+"held", 3) != 1 {
 			t.Fatalf("%d in the loop, %d held", len(still), s.Word(Control+"held", 3))
 		}
-		must(t, s.Delete(Control+"service", []model.Match{{Value: RouterIP}, {Value: RequestPort}}))
+		must(t, s.Delete(Control+"service", []model.Match{{Value: RouterIP}, {Value: RequestPort}}, 0))
 		out, still := s.Run(still[0], 3)
 		if len(out)+len(still) != 0 || s.Word(Control+"held", 3) != 0 || s.Outcome(3, 20) != 1 {
 			t.Fatalf("%d out, %d in the loop, %d held, %d counted", len(out), len(still), s.Word(Control+"held", 3), s.Outcome(3, 20))

@@ -116,17 +116,22 @@ func (e *Entry) key() [maxKeys]uint64 {
 	return key
 }
 
-// Delete takes an entry of an exact table out.
-func (m *Machine) Delete(name string, match []Match) error {
+// Delete takes an entry out: that of the priority, where a table has them.
+func (m *Machine) Delete(name string, match []Match, priority int) error {
 	s, err := m.table(name)
 	if err != nil {
 		return err
 	}
 	key := (&Entry{Match: match}).key()
-	if s.exact[key] == nil {
+	at := slices.IndexFunc(s.others, func(o *Entry) bool { return o.Priority == priority && slices.Equal(o.Match, match) })
+	switch {
+	case at >= 0:
+		s.others = slices.Delete(s.others, at, at+1)
+	case allExact(s.table) && s.exact[key] != nil:
+		delete(s.exact, key)
+	default:
 		return fmt.Errorf("table %s has no such entry", name)
 	}
-	delete(s.exact, key)
 	s.n--
 	return nil
 }

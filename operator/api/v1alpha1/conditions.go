@@ -572,6 +572,11 @@ const (
 	// lets nodes without a pod redirect connections to nodes that have one.
 	AnnotationRedirect = "bobtail.dev/redirect"
 
+	// AnnotationSwitch on a Service of CRAB's class names a ProgrammableSwitch that
+	// redirects its connections in the place of the nodes (bobtail-switch.md, "A
+	// Service redirected by a switch").
+	AnnotationSwitch = "bobtail.dev/switch"
+
 	// AnnotationPolicy on a Service chooses how connections are spread:
 	// RoundRobin, RoundRobinPerCPU, Random, Hash, PowerOfTwo or Least.
 	AnnotationPolicy = "bobtail.dev/policy"

@@ -54,6 +54,18 @@ const (
 	// took; the message says what it answered.
 	ReasonSwitchFailed = "SwitchFailed"
 
+	// ReasonOtherProgram: who asks for the switch needs another of Bobtail's programs
+	// than the one its pipeline is.
+	ReasonOtherProgram = "OtherProgram"
+
+	// ReasonTargetsUnreachable: the switch that is to make an experiment's load knows no
+	// way to a target; the message names it.
+	ReasonTargetsUnreachable = "TargetsUnreachable"
+
+	// ReasonIPv6OnSwitch: a Service that a switch is to redirect has an IPv6 address,
+	// which the switch's program does not know.
+	ReasonIPv6OnSwitch = "IPv6OnSwitch"
+
 	// ReasonNotLeading: the operator does not know that it may act.
 	ReasonNotLeading = "NotLeading"
 )

@@ -38,7 +38,13 @@ type LatencyExperiment struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.traces) || self.workload.protocol == 'R2P2'",message="`traces` needs `workload.protocol` R2P2: no other one carries trace ids"
 	// +kubebuilder:validation:XValidation:rule="!has(self.latencyRequestsPerSecond) || has(self.latencyAgents)",message="`latencyRequestsPerSecond` may be specified only with `latencyAgents`: it bounds their rate"
 	// +kubebuilder:validation:XValidation:rule="!has(self.imagePullSecrets) || !self.?agentPodTemplate.?spec.?imagePullSecrets.hasValue()",message="`imagePullSecrets` and `agentPodTemplate.spec.imagePullSecrets` exclude each other: give one"
-	// +kubebuilder:validation:XValidation:rule="[self.?load.?requestsPerSecond.orValue(0), self.?load.?sweep.?toRequestsPerSecond.orValue(0), self.?load.?sine.?meanRequestsPerSecond.orValue(0) + self.?load.?sine.?amplitudeRequestsPerSecond.orValue(0)].all(r, r <= 1000000 * self.agents) && (!has(self.load) || !has(self.load.steps) || self.load.steps.all(s, s.requestsPerSecond <= 1000000 * self.agents))",message="`load` must not be above 1,000,000 requests a second for each of `agents`: no agent sends more; give more agents, or a smaller load"
+	// +kubebuilder:validation:XValidation:rule="[self.placement == 'Switch' ? 0 : self.?load.?requestsPerSecond.orValue(0), self.?load.?sweep.?toRequestsPerSecond.orValue(0), self.?load.?sine.?meanRequestsPerSecond.orValue(0) + self.?load.?sine.?amplitudeRequestsPerSecond.orValue(0)].all(r, r <= 1000000 * self.agents) && (!has(self.load) || !has(self.load.steps) || self.load.steps.all(s, s.requestsPerSecond <= 1000000 * self.agents))",message="`load` must not be above 1,000,000 requests a second for each of `agents`: no agent sends more; give more agents, or a smaller load"
+	// +kubebuilder:validation:XValidation:rule="(self.placement == 'Switch') == has(self.switch)",message="`switch` must be given with `placement` Switch, and only with it: it names the switch"
+	// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || (has(self.load.requestsPerSecond) && has(self.target.addresses) && self.workload.protocol == 'R2P2')",message="`placement` Switch takes `load.requestsPerSecond`, `target.addresses` and `workload.protocol` R2P2: the switch makes one load of datagrams, and finds no names"
+	// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || !has(self.target.addresses) || self.target.addresses.all(a, isIP(a.split(':')[0]) && ip(a.split(':')[0]).family() == 4)",message="`target.addresses` must be IPv4 addresses with `placement` Switch: the switch's program knows no other"
+	// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || self.workload.interarrival != 'Trace'",message="`workload.interarrival` must be Poisson or Fixed with `placement` Switch: the switch draws gaps from a table of its own"
+	// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || !(has(self.latencyAgents) || has(self.traces) || has(self.arrivalGaps) || has(self.agentPodTemplate) || has(self.agentResources))",message="`latencyAgents`, `traces`, `arrivalGaps`, `agentPodTemplate` and `agentResources` may not be specified with `placement` Switch: there are no agents"
+	// +kubebuilder:validation:XValidation:rule="self.placement != 'Switch' || !has(self.switch) || !has(self.load.requestsPerSecond) || self.load.requestsPerSecond * 5 <= self.switch.templatesPerSecond",message="`load.requestsPerSecond` must be at most a fifth of `switch.templatesPerSecond`: the gaps between packets are whole numbers of templates"
 	Spec LatencyExperimentSpec `json:"spec,omitzero"`
 
 	// status says what was found. The operator writes it.
@@ -73,6 +79,17 @@ type LatencyExperimentSpec struct {
 	// load says how much of it.
 	// +required
 	Load ExperimentLoad `json:"load,omitzero"`
+
+	// placement says who makes the load and measures: Pods of Lancet, or a Switch that
+	// runs Bobtail's load generator.
+	// +optional
+	// +kubebuilder:default=Pods
+	// +kubebuilder:validation:Enum=Pods;Switch
+	Placement ExperimentPlacement `json:"placement,omitempty"`
+
+	// switch says which one, with placement Switch and only with it.
+	// +optional
+	Switch *ExperimentSwitch `json:"switch,omitempty"`
 
 	// agents is the number of pods that share the load.
 	// +optional
@@ -165,6 +182,40 @@ type LatencyExperimentSpec struct {
 	// traces sends OpenTelemetry spans of some of the samples.
 	// +optional
 	Traces *ExperimentTraces `json:"traces,omitempty"`
+}
+
+// ExperimentPlacement is who makes the load.
+type ExperimentPlacement string
+
+const (
+	// ExperimentPods is agents in pods.
+	ExperimentPods ExperimentPlacement = "Pods"
+	// ExperimentOnSwitch is a programmable switch.
+	ExperimentOnSwitch ExperimentPlacement = "Switch"
+)
+
+// ExperimentSwitch is a switch that makes load.
+type ExperimentSwitch struct {
+	// name of a ProgrammableSwitch.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+
+	// templatePort is the port by which templates come in: that of the packet
+	// generator, 68 of a Tofino's first pipe.
+	// +optional
+	// +kubebuilder:default=68
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=511
+	TemplatePort int32 `json:"templatePort"`
+
+	// templatesPerSecond is how many come in. At most a fifth of them are sent: the
+	// gaps between packets are whole numbers of templates.
+	// +required
+	// +kubebuilder:validation:Minimum=5
+	// +kubebuilder:validation:Maximum=500000000
+	TemplatesPerSecond int32 `json:"templatesPerSecond,omitempty"`
 }
 
 // ExperimentTraces says which samples carry a trace id, and where their spans go.

@@ -110,13 +110,13 @@ type ProgrammableSwitchSpec struct {
 
 	// addressPool holds the IPv4 networks that are the switch's own. It answers ARP
 	// for them. What is sent to them and is for no service is discarded and counted,
-	// and so is what pretends to come from them.
+	// and so is what pretends to come from them. A load generator's is one of 16 bits.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=9
 	// +kubebuilder:validation:items:MaxLength=18
-	// +kubebuilder:validation:items:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/(2[0-9]|3[0-2])$`
+	// +kubebuilder:validation:items:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/(1[6-9]|2[0-9]|3[0-2])$`
 	AddressPool []string `json:"addressPool,omitempty"`
 
 	// macAddress is the switch's own, in its answers to ARP; in lower case.

@@ -208,11 +208,12 @@ type ServiceLevelObjectiveStatus struct {
 	WindowSeconds int32 `json:"windowSeconds,omitempty"`
 
 	// source says who measured: Router, from the arrival of a request to the
-	// completion reported by the server; Server, from its first packet in to
+	// completion reported by the server; Switch, the same in a programmable switch and
+	// the routers that stand by for it; Server, from its first packet in to
 	// its last packet out; ClientNode, of protocol TCP, from a connection's first
 	// SYN to its being established, as the client's node sees it; or None.
 	// +optional
-	// +kubebuilder:validation:Enum=Router;Server;ClientNode;None
+	// +kubebuilder:validation:Enum=Router;Switch;Server;ClientNode;None
 	Source MeasurementSource `json:"source,omitempty"`
 
 	// lastChangeTime is when the answer to "is it met?" last changed.
@@ -431,6 +432,9 @@ type MeasurementSource string
 const (
 	// SourceRouter measures from request in to completion reported.
 	SourceRouter MeasurementSource = "Router"
+	// SourceSwitch measures the same, in a programmable switch and in the routers that
+	// stand by for it.
+	SourceSwitch MeasurementSource = "Switch"
 	// SourceServer measures from first packet in to last packet out.
 	SourceServer MeasurementSource = "Server"
 	// SourceClientNode measures, on the nodes of clients, from a connection's first

@@ -229,11 +229,11 @@ func (a *agent) reachable(p crabplan.Plan) []netip.Addr {
 	return all
 }
 
-// announceable are the addresses of the plan that belong to no node.
+// announceable are the addresses of the plan that belong to no node, and to no switch.
 func announceable(p crabplan.Plan) []netip.Addr {
 	var all []netip.Addr
 	for _, v := range p.VIPs {
-		if v.Kind == crabplan.LoadBalancer {
+		if v.Kind == crabplan.LoadBalancer && v.Switch == "" {
 			all = append(all, v.Addr)
 		}
 	}

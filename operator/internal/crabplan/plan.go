@@ -73,6 +73,8 @@ type VIP struct {
 	Node string
 	// Local says that Node has a ready pod itself: it redirects nobody.
 	Local bool
+	// Switch redirects connections in the place of a node; empty: none does.
+	Switch string
 	// Excluded counts endpoints that listen on another port (C-6); Cut those for
 	// which the pool has no place.
 	Excluded, Cut int
@@ -197,6 +199,9 @@ func planService(s *corev1.Service, of []discoveryv1.EndpointSlice, pool Pool, n
 	revision := Revision(s)
 	for i := range vips {
 		vips[i].Service, vips[i].Policy, vips[i].Revision = Name(s), options.policy, revision
+		if vips[i].Kind == LoadBalancer {
+			vips[i].Switch = s.Annotations[v1alpha1.AnnotationSwitch]
+		}
 	}
 	return vips, refused
 }

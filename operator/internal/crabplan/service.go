@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabwords"
@@ -68,10 +69,38 @@ func readOptions(s *corev1.Service) (options, []Refusal) {
 		}
 		o.weights[node] = uint16(w)
 	}
-	return o, refused
+	return o, append(refused, judgeSwitch(s, o)...)
 }
 
 func (o options) weight(node string) uint16 { return max(o.weights[node], 1) }
+
+// switchPolicies are those that a switch can follow: it knows no loads, and has one set of turns (dataplane/p4/crab).
+var switchPolicies = []string{crabwords.RoundRobin, crabwords.Random}
+
+// judgeSwitch says what stands against a switch that redirects, whatever the switch itself is.
+func judgeSwitch(s *corev1.Service, o options) []Refusal {
+	name, asked := s.Annotations[v1alpha1.AnnotationSwitch]
+	if !asked {
+		return nil
+	}
+	var out []Refusal
+	add := func(rule, format string, args ...any) {
+		out = append(out, refuse(s, rule, "annotation "+v1alpha1.AnnotationSwitch+": "+fmt.Sprintf(format, args...)))
+	}
+	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+		add(v1alpha1.ReasonInvalidAnnotation, "%q is no name of a ProgrammableSwitch", name)
+	}
+	if !WantsVIP(s) {
+		add(v1alpha1.ReasonInvalidAnnotation, "a switch redirects connections to an address of the pool: make the Service one of type LoadBalancer with loadBalancerClass %s, or remove the annotation", v1alpha1.LoadBalancerClass)
+	}
+	if slices.Contains(Families(s), corev1.IPv6Protocol) {
+		add(v1alpha1.ReasonIPv6OnSwitch, "the switch's program knows IPv4 alone: set ipFamilies to [IPv4], or remove the annotation")
+	}
+	if !slices.Contains(switchPolicies, o.policy) {
+		add(v1alpha1.ReasonInvalidAnnotation, "with it annotation %s must be %s, and is %q: a switch hears nothing of loads", v1alpha1.AnnotationPolicy, strings.Join(switchPolicies, " or "), o.policy)
+	}
+	return out
+}
 
 // Judge says what stands against a Service whatever its pods and its address.
 func Judge(s *corev1.Service) []Refusal {
@@ -304,6 +333,9 @@ func Revision(s *corev1.Service) string {
 	}
 	if WantsVIP(s) && keepsClients(s) { // of the others it is what it was before this was asked
 		asked = append(asked, s.Spec.ExternalTrafficPolicy)
+	}
+	if name := s.Annotations[v1alpha1.AnnotationSwitch]; name != "" {
+		asked = append(asked, "switch", name)
 	}
 	text, err := json.Marshal(asked)
 	if err != nil {

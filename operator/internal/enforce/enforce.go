@@ -36,9 +36,9 @@ func Refusal(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective) 
 	case service.Spec.Router.Placement == v1alpha1.PlacementNone:
 		return v1alpha1.ReasonNothingEnforces, fmt.Sprintf(
 			"`spec.enforcement.mode` %s needs a router, and `spec.router.placement` of RpcService %s is None; set the mode to Observe", mode, service.Name)
-	case service.Spec.Router.Placement == v1alpha1.PlacementSwitch:
+	case service.Spec.Router.Placement == v1alpha1.PlacementSwitch && mode == v1alpha1.EnforcementDegrade:
 		return v1alpha1.ReasonNothingEnforces, fmt.Sprintf(
-			"`spec.enforcement.mode` %s needs a router in software, and `spec.router.placement` of RpcService %s is Switch: the switch's program admits every request; set the mode to Observe", mode, service.Name)
+			"`spec.enforcement.mode` Degrade marks requests, and `spec.router.placement` of RpcService %s is Switch: the switch's program can only refuse them; set the mode to Reject", service.Name)
 	case mode == v1alpha1.EnforcementDegrade && service.Spec.LegacyPeers == v1alpha1.LegacyPeersAllow:
 		return v1alpha1.ReasonNothingEnforces, fmt.Sprintf(
 			"`spec.enforcement.mode` Degrade marks requests in a header option, and `spec.legacyPeers` of RpcService %s allows servers that cannot read it; "+

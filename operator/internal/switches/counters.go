@@ -26,6 +26,7 @@ const (
 	Full      Fate = "full"
 	Late      Fate = "late"
 	Nobody    Fate = "no-worker"
+	Shed      Fate = "admission"
 	// Malformed packets were discarded.
 	Malformed Fate = "malformed"
 	// OldReport is FEEDBACK that was not believed: older than what was known.
@@ -35,7 +36,7 @@ const (
 // Refused says that a client was told DROP.
 func (f Fate) Refused() bool {
 	switch f {
-	case BadOption, BadPolicy, NoRoom, Full, Late, Nobody:
+	case BadOption, BadPolicy, NoRoom, Full, Late, Nobody, Shed:
 		return true
 	}
 	return false
@@ -53,7 +54,7 @@ const (
 )
 
 // reasons are numbers of headers.p4.
-var reasons = map[int64]Fate{21: BadOption, 22: BadPolicy, 23: NoRoom, 24: Full, 25: Late, 26: OldReport, 29: Nobody}
+var reasons = map[int64]Fate{21: BadOption, 22: BadPolicy, 23: NoRoom, 24: Full, 25: Late, 26: OldReport, 29: Nobody, 30: Shed}
 
 // counter of the P4Info; nil: there is none of that name.
 func (i *Info) counter(name string) *p4config.Counter {

@@ -150,6 +150,12 @@ func tagged(e Entry, tag []byte) Entry {
 	return e
 }
 
+// Modify is a write that puts a wanted entry in the place of the one that stands there.
+func Modify(e Entry, tag []byte) Write { return Write{p4.Update_MODIFY, tagged(e, tag)} }
+
+// Says that two entries of one place say the same.
+func (e Entry) Says(other Entry) bool { return e.key == other.key && e.value == other.value }
+
 // bare is the entry as a deletion names it: its key alone, and as P4Runtime writes one,
 // however the switch did.
 func bare(e Entry) Entry {
@@ -171,5 +177,7 @@ func unpad(f *p4.FieldMatch) {
 		m.Exact.Value = trimmed(m.Exact.GetValue())
 	case *p4.FieldMatch_Lpm:
 		m.Lpm.Value = trimmed(m.Lpm.GetValue())
+	case *p4.FieldMatch_Ternary_:
+		m.Ternary.Value, m.Ternary.Mask = trimmed(m.Ternary.GetValue()), trimmed(m.Ternary.GetMask())
 	}
 }

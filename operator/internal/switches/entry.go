@@ -48,6 +48,8 @@ type Match struct {
 	Value uint64
 	// Prefix is the length of the prefix of an LPM field.
 	Prefix int32
+	// Mask says which bits of a TERNARY field count; none: the field is left out.
+	Mask uint64
 }
 
 // Arg is one parameter of an action.
@@ -63,6 +65,8 @@ type Row struct {
 	Action string
 	Args   []Arg
 	Rank   int
+	// Priority tells entries of a table with TERNARY fields apart: the highest that matches counts.
+	Priority int32
 }
 
 // Bind makes an entry of a row, or says what the P4Info lacks.
@@ -84,7 +88,7 @@ func (i *Info) Bind(r Row) (Entry, error) {
 		return Entry{}, fmt.Errorf("table %s, action %s: %w", r.Table, r.Action, err)
 	}
 	entity := &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{
-		TableId: t.GetPreamble().GetId(), Match: fields,
+		TableId: t.GetPreamble().GetId(), Match: fields, Priority: r.Priority,
 		Action: &p4.TableAction{Type: &p4.TableAction_Action{Action: &p4.Action{ActionId: a.GetPreamble().GetId(), Params: params}}},
 	}}}
 	e, err := i.Canonical(entity)
@@ -107,13 +111,22 @@ func (t *table) bindMatch(all []Match) ([]*p4.FieldMatch, error) {
 			return nil, fmt.Errorf("table %s, field %s: %w", t.name, m.Field, err)
 		}
 		one := &p4.FieldMatch{FieldId: f.GetId()}
+		if f.GetMatchType() == p4config.MatchField_TERNARY && m.Mask == 0 {
+			continue // as P4Runtime writes what matches everything
+		}
 		switch f.GetMatchType() {
 		case p4config.MatchField_EXACT:
 			one.FieldMatchType = &p4.FieldMatch_Exact_{Exact: &p4.FieldMatch_Exact{Value: value}}
 		case p4config.MatchField_LPM:
 			one.FieldMatchType = &p4.FieldMatch_Lpm{Lpm: &p4.FieldMatch_LPM{Value: value, PrefixLen: m.Prefix}}
+		case p4config.MatchField_TERNARY:
+			mask, err := octets(m.Mask, f.GetBitwidth())
+			if err != nil {
+				return nil, fmt.Errorf("table %s, mask of field %s: %w", t.name, m.Field, err)
+			}
+			one.FieldMatchType = &p4.FieldMatch_Ternary_{Ternary: &p4.FieldMatch_Ternary{Value: value, Mask: mask}}
 		default:
-			return nil, fmt.Errorf("table %s, field %s matches by %s; must be EXACT or LPM", t.name, m.Field, f.GetMatchType())
+			return nil, fmt.Errorf("table %s, field %s matches by %s; must be EXACT, TERNARY or LPM", t.name, m.Field, f.GetMatchType())
 		}
 		out = append(out, one)
 	}

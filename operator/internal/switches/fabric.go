@@ -19,7 +19,8 @@ const (
 )
 
 // Ranks of the tables.
-var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableService: 4}
+var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableBucket: 1, tableAdmit: 3, tableObjective: 3, tableService: 4,
+	tableSpread: 3, tableVIP: 4, tableGap: 1, tableReply: 3, tableSource: 4}
 
 // Flood is what the program adds the port to by which a frame came: the sum is the
 // multicast group of all other ports, so that nobody hears himself.
@@ -64,15 +65,24 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 	for _, h := range f.NextHops {
 		rows = append(rows, Row{Table: tableStation, Match: []Match{{Field: "hdr.ethernet.dst", Value: h.MAC}}, Action: "to_port", Args: []Arg{{"port", uint64(h.Port)}}})
 	}
+	if i.Program() == ProgramSLOG {
+		rows = append(rows, generatorRows(f)...)
+		f.Pool = nil // its addresses are stamps
+	}
 	for _, p := range f.Pool {
 		for a := p.Masked().Addr(); p.Contains(a); a = a.Next() {
 			address := number(a)
 			rows = append(rows,
 				Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"},
-				Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"},
 				Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},
 					Action: "is_asked", Args: []Arg{{"mac", f.MAC}}})
+			if i.Program() != ProgramCRAB { // a balancer's packets keep their clients' addresses, and nobody pretends to be a VIP in vain
+				rows = append(rows, Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"})
+			}
 		}
+	}
+	if i.Measures() {
+		rows = append(rows, bucketRows()...)
 	}
 	var wrong []error
 	for _, r := range rows {
@@ -133,6 +143,11 @@ func (i *Info) Fit(f Fabric) []string {
 		if room := i.Size(table) - reserved; want > room {
 			out = append(out, fmt.Sprintf("`%s`: %d, and table %s of the pipeline has room for %d", field, want, table, max(room, 0)))
 		}
+	}
+	if i.Program() == ProgramSLOG {
+		short("spec.nextHops", tableStation, int64(len(f.NextHops)), 1)
+		short("spec.addressPool", tableOwn, int64(len(f.Pool)), 0)
+		return out
 	}
 	short("spec.nextHops", tableStation, int64(len(f.NextHops)), 1)
 	short("spec.addressPool", tableOwn, int64(Addresses(f.Pool)), 0)

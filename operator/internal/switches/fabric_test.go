@@ -31,8 +31,16 @@ func TestFabric(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
+	buckets := 0
 	for _, e := range all {
+		if e.table == tableBucket {
+			buckets++
+			continue
+		}
 		got = append(got, e.key+" "+e.value)
+	}
+	if buckets != lastBucket {
+		t.Errorf("%d buckets of latencies, want %d", buckets, lastBucket)
 	}
 	want := []string{
 		"multicast group 2 0x02.0",

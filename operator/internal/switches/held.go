@@ -26,8 +26,14 @@ func (i *Info) read(e Entry) (said, bool) {
 	}
 	out := said{entry: e, match: map[string]uint64{}, args: map[string]uint64{}}
 	for _, f := range t.GetMatch() {
-		v, ok := value(f.GetExact().GetValue())
-		if f.GetExact() == nil || !ok {
+		octets := f.GetExact().GetValue()
+		if t := f.GetTernary(); t != nil {
+			octets = t.GetValue()
+		} else if f.GetExact() == nil {
+			return said{}, false
+		}
+		v, ok := value(octets)
+		if !ok {
 			return said{}, false
 		}
 		out.match[known.fieldName(f.GetFieldId())] = v
@@ -219,6 +225,12 @@ func (i *Info) EntriesAt(held []Entry, p Place) (out []Entry) {
 			its = within(s.match["meta.row"])
 		case tableRing:
 			its = s.match["meta.service"] == uint64(p.ID)
+		case tableObjective:
+			its = s.match["meta.member_service"] == uint64(p.ID)
+		case tableAdmit:
+			its = p.measure() > 0 && s.args["measure"] == uint64(p.measure())
+		case tableBucket:
+			its = p.measure() > 0 && s.match["meta.measure"] == uint64(p.measure())
 		}
 		if its {
 			e.rank = Ranks[e.table]

@@ -112,6 +112,14 @@ func (i *Info) Tables() (out []uint32) {
 	return out
 }
 
+// TableID is the id of a table; 0: there is none.
+func (i *Info) TableID(name string) uint32 {
+	if t := i.byName[name]; t != nil {
+		return t.GetPreamble().GetId()
+	}
+	return 0
+}
+
 // TableName is the name of a table, for people.
 func (i *Info) TableName(id uint32) string {
 	if t := i.tables[id]; t != nil {

@@ -8,6 +8,9 @@ import (
 	"slices"
 )
 
+// nobody is the number of no service: the program counts under it what is of none.
+const nobody = 0
+
 // Places is where each service stands, by name.
 type Places map[string]Place
 
@@ -53,10 +56,13 @@ func (a *allocation) place(s Service) string {
 	if why := s.fault(); why != "" {
 		return why
 	}
-	if why := a.room(s); why != "" {
+	if why := a.room(s.entries()); why != "" {
 		return why
 	}
 	p, had := a.before[s.Name]
+	if p.ID == nobody { // where a switch counts what is of no service: such a one moves
+		p, had = Place{}, false
+	}
 	if p.Rows > 0 {
 		p = p.with(s.Workers)
 	}
@@ -66,8 +72,31 @@ func (a *allocation) place(s Service) string {
 			return why
 		}
 	}
+	if why := a.measured(s, p); why != "" {
+		return why
+	}
 	a.now[s.Name] = p
 	for table, n := range s.entries() {
+		a.used[table] += n
+	}
+	return ""
+}
+
+// measured: whoever has an objective to be enforced must be.
+func (a *allocation) measured(s Service, p Place) string {
+	enforced := s.Objective.Per100k > 0
+	switch {
+	case enforced && !a.info.Measures():
+		return "the pipeline has no tables of admission control: its objective cannot be enforced there"
+	case enforced && p.measure() == 0:
+		return fmt.Sprintf("it is service %d of the switch, which measures %d: its objective cannot be enforced there", p.ID, Measures-1)
+	case !a.info.Measured(p):
+		return ""
+	}
+	if why := a.room(s.measuredEntries()); why != "" {
+		return why
+	}
+	for table, n := range s.measuredEntries() {
 		a.used[table] += n
 	}
 	return ""
@@ -86,6 +115,9 @@ func (s Service) fault() string {
 		return fmt.Sprintf("n is %d, and must be 1 to %d", s.Depth, MaxDepth)
 	case len(s.Workers) > most:
 		return fmt.Sprintf("%d workers, and at most %d fit into one service", len(s.Workers), most)
+	}
+	if o := s.Objective; o.Per100k > 0 && bucketOf(o.Latency) == beyond {
+		return fmt.Sprintf("its objective is %d ticks, and the switch tells latencies apart up to %d", o.Latency, 1<<endBits-1)
 	}
 	seen := map[netip.AddrPort]bool{}
 	for _, w := range s.Workers {
@@ -109,13 +141,21 @@ func (s Service) entries() map[string]int {
 	return out
 }
 
+// measuredEntries is how many it needs besides when it is measured.
+func (s Service) measuredEntries() map[string]int {
+	return map[string]int{tableAdmit: len(labels), tableObjective: 1, tableBucket: len(s.splitRows(0))}
+}
+
 // room: the tables have some left. What a service needs twice while it moves are entries of
 // its rows, and the table of targets has as many as there are slots.
-func (a *allocation) room(s Service) string {
-	for _, table := range []string{tableService, tableTarget, tableMember, tableRing} {
-		want, left := s.entries()[table], int(a.info.Size(table))-a.used[table]
-		if want > left {
-			return fmt.Sprintf("%d entries in table %s, which has room for %d", want, table, left)
+func (a *allocation) room(want map[string]int) string {
+	for _, table := range []string{tableService, tableTarget, tableMember, tableRing, tableAdmit, tableObjective, tableBucket} {
+		left := int(a.info.Size(table)) - a.used[table]
+		if table == tableBucket {
+			left -= lastBucket // everybody's
+		}
+		if want[table] > left {
+			return fmt.Sprintf("%d entries in table %s, which has room for %d", want[table], table, left)
 		}
 	}
 	return ""
@@ -174,7 +214,7 @@ func (a *allocation) freeID() int {
 			taken[p.ID] = true
 		}
 	}
-	for id := range int(a.info.Size(tableService)) {
+	for id := nobody + 1; id <= int(a.info.Size(tableService)); id++ {
 		if !taken[id] {
 			return id
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/sven"
 )
 
 // The router program's tables of services.
@@ -61,6 +63,22 @@ type Service struct {
 	// OwnMAC is the switch's in frames to workers.
 	OwnMAC  uint64
 	Workers []Worker
+	// Objective is enforced when its percentile is not 0.
+	Objective Objective
+}
+
+// Objective is what admission control keeps: a latency at a percentile.
+type Objective struct {
+	// Latency in ticks of the switch, and the percentile × 1,000: 99000 is p99.
+	Latency, Per100k uint32
+	// Published has the loop be as the paper prints it, else ours steers.
+	Published bool
+	// Droppable says which classes may be refused.
+	Droppable [sven.Classes]bool
+	// Shares of the classes are refused, in units of 2^-16, until a time of the switch's (W-10). They are not the
+	// specification's, but of who steers.
+	Shares [sven.Classes]uint16
+	Until  uint32
 }
 
 // Worker is one of a service, and the way to it.
@@ -121,12 +139,23 @@ func (i *Info) ServiceEntries(s Service, p Place) ([]Entry, error) {
 				Action: "pick", Args: append(at(row, slot), lessOne(slot)...)})
 		}
 	}
-	var out []Entry
+	if i.Measures() && p.measure() > 0 {
+		rows = append(rows, s.measuredRows(p)...)
+	}
+	out, err := i.bindAll(rows)
+	if err != nil {
+		return nil, fmt.Errorf("service %s: %w", s.Name, err)
+	}
+	return out, nil
+}
+
+// bindAll binds rows, each with the rank of its table.
+func (i *Info) bindAll(rows []Row) (out []Entry, err error) {
 	for _, r := range rows {
 		r.Rank = Ranks[r.Table]
 		e, err := i.Bind(r)
 		if err != nil {
-			return nil, fmt.Errorf("service %s: %w", s.Name, err)
+			return nil, err
 		}
 		out = append(out, e)
 	}

@@ -76,6 +76,17 @@ func (h *Histogram) Record(v uint64) {
 	h.total++
 }
 
+// RecordMany adds the same value so many times.
+func (h *Histogram) RecordMany(v, times uint64) {
+	if times == 0 {
+		return
+	}
+	h.grow()
+	h.counts[Index(v)] += times
+	h.sum += v * times
+	h.total += times
+}
+
 // RecordInf adds one request that was never answered (+∞).
 func (h *Histogram) RecordInf() {
 	h.inf++

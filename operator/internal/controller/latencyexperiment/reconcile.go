@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 )
 
@@ -49,16 +51,28 @@ type Reconciler struct {
 	Registry, Version string
 	// OTLPEndpoint is where spans go when an experiment says nothing else; "" is nowhere.
 	OTLPEndpoint string
+	// Board is where switches are asked to make load, and Counted says what one has counted of an experiment's; false:
+	// nothing yet.
+	Board   *switchboard.Board
+	Counted func(name, experiment string) (Reading, bool)
+
+	mu   sync.Mutex
+	runs map[string]progress
 }
 
 // Reconcile brings one experiment one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	e := &v1alpha1.LatencyExperiment{}
 	if err := r.Client.Get(ctx, req.NamespacedName, e); err != nil {
+		r.withdraw(req.String())
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if e.DeletionTimestamp != nil || over(e) {
+		r.withdraw(req.String())
 		return ctrl.Result{}, nil
+	}
+	if onSwitch(e) {
+		return r.reconcileOnSwitch(ctx, e)
 	}
 	after := e.DeepCopy()
 	begun, err := r.started(ctx, e)
@@ -85,6 +99,58 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{RequeueAfter: again(accepted)}, err
+}
+
+// onSwitchAgain is how often a switch's counters are looked at: it is read every five seconds.
+const onSwitchAgain = 2 * time.Second
+
+// reconcileOnSwitch has a switch make the load, until its result stands there.
+func (r *Reconciler) reconcileOnSwitch(ctx context.Context, e *v1alpha1.LatencyExperiment) (ctrl.Result, error) {
+	after := e.DeepCopy()
+	run, accepted := runOf(e)
+	after.Status.Target = message.Bounded(strings.Join(e.Spec.Target.Addresses, " "), maxTarget)
+	programmed := verdict.No(v1alpha1.ReasonNotAccepted, accepted.Message)
+	var o outcome
+	if accepted.OK() {
+		r.Board.AskRun(run)
+		answer, found, there := r.Board.Answered(run.Switch, e.Namespace, e.Name)
+		if accepted, programmed = decideAtSwitch(e, answer, found, there); programmed.OK() {
+			o = r.look(e, run.Switch)
+		}
+	}
+	writeStatus(after, accepted, programmed, o, r.Now())
+	err := r.patchStatus(ctx, e, after)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	if err == nil && o.over {
+		r.withdraw(run.Key())
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: onSwitchAgain}, err
+}
+
+// look reads what the switch has counted.
+func (r *Reconciler) look(e *v1alpha1.LatencyExperiment, name string) outcome {
+	now, counted := r.Counted(name, keyOf(e))
+	if !counted {
+		return outcome{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs == nil {
+		r.runs = map[string]progress{}
+	}
+	p := r.runs[keyOf(e)].next(now)
+	r.runs[keyOf(e)] = p
+	return decideRun(e, p)
+}
+
+func (r *Reconciler) withdraw(key string) {
+	r.Board.WithdrawRun(key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.runs, key)
 }
 
 // begin makes the objects of an experiment that can be run, and says what it loads.

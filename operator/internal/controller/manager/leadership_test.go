@@ -78,15 +78,26 @@ func TestLeadership(t *testing.T) {
 	}
 }
 
+// oneReading is of one service on each switch, of which a quarter of class 4 is refused.
+type oneReading struct{}
+
+func (oneReading) Counts(string) map[string]keeper.Counted {
+	return map[string]keeper.Counted{"demo/echo": {By: map[switches.Fate]uint64{switches.Late: 9}}}
+}
+
+func (oneReading) Measured(string) map[string]keeper.Measured {
+	m := keeper.Measured{}
+	m.Shares[4] = 1 << 14
+	return map[string]keeper.Measured{"demo/echo": m}
+}
+
 // Every metric of switches stands in the page about them, and is of the states observed.
 func TestSwitchMetrics(t *testing.T) {
 	page, err := os.ReadFile(filepath.FromSlash("../../../../docs/reference/metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &switchStates{all: map[string]keeper.State{}, counts: func(name string) map[string]keeper.Counted {
-		return map[string]keeper.Counted{"demo/echo": {By: map[switches.Fate]uint64{switches.Late: 9}}}
-	}}
+	s := &switchStates{all: map[string]keeper.State{}, readings: oneReading{}}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
 	s.observe("leaf", keeper.State{Connected: true, Role: link.Role{Primary: true}, Settled: true, Repaired: 3, Pushes: 2, Strange: 1, Used: map[string]int64{"station": 5}}, true)
@@ -104,7 +115,7 @@ func TestSwitchMetrics(t *testing.T) {
 		}
 		got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
 	}
-	want := map[string]float64{"connected": 1, "primary": 1, "programmed": 1, "entries": 5, "entries_of_others": 1, "entries_repaired_total": 3, "pipeline_pushes_total": 2, "requests_total": 9}
+	want := map[string]float64{"connected": 1, "primary": 1, "programmed": 1, "entries": 5, "entries_of_others": 1, "entries_repaired_total": 3, "pipeline_pushes_total": 2, "requests_total": 9, "refused_share": 0.25}
 	if len(got) != len(want) {
 		t.Errorf("%v", got)
 	}

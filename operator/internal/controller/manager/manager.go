@@ -32,6 +32,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/redirection"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/rpcservice"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
@@ -161,13 +162,14 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if _, err := await(mgr, features.Switches, watches.Switches); err != nil {
 		return err
 	}
+	board := switchboard.New()
 	looksAfter, err := keeperOf(mgr, o)
 	if err != nil {
 		return err
 	}
 	slos := &slo.Reconciler{
 		Client: mgr.GetClient(), Sidecars: sidecars, Agents: crab.agents(o), Events: mgr.GetEventRecorder("bobtail-operator"),
-		Observe: objectives.observe, Now: time.Now, Refusals: looksAfter.refusals,
+		Observe: objectives.observe, Now: time.Now, Refusals: looksAfter.refusals, Switches: looksAfter.measured,
 	}
 	if err := slos.SetupWithManager(mgr); err != nil {
 		return err
@@ -175,6 +177,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	experiments := &latencyexperiment.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OTLPEndpoint: o.OTLPEndpoint,
+		Board: board, Counted: looksAfter.counted,
 	}
 	if _, err := await(mgr, features.Experiments, experiments.SetupWithManager); err != nil {
 		return err
@@ -182,14 +185,14 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if err := addGroups(mgr, o, store, http); err != nil {
 		return err
 	}
-	if err := addSwitches(mgr, o, looksAfter); err != nil || !o.CRAB {
+	if err := addSwitches(mgr, o, looksAfter, board); err != nil || !o.CRAB {
 		return err
 	}
-	return addCRAB(mgr, o, crab, store)
+	return addCRAB(mgr, o, crab, store, board)
 }
 
 // addCRAB adds what an operator does that is told of CRAB.
-func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) error {
+func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store, board *switchboard.Board) error {
 	pool, err := crabplan.ParsePool(o.VIPPool)
 	if err != nil {
 		return fmt.Errorf("--crab-vip-pool: %w", err)
@@ -202,8 +205,8 @@ func addCRAB(mgr ctrl.Manager, o Options, crab *standing, store *pki.Store) erro
 		return fmt.Errorf("look after the agents' certificate: %w", err)
 	}
 	redirected := &redirection.Reconciler{
-		Observe: observe,
-		Writer:  mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
+		Observe: observe, Board: board,
+		Writer: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Events: mgr.GetEventRecorder("bobtail-operator"), Now: time.Now,
 	}
 	crab.awaited, err = await(mgr, features.CRAB, func(mgr ctrl.Manager) error {
 		if err := redirected.SetupWithManager(mgr); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/latencyexperiment"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/programmableswitch"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/slo"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
 )
@@ -58,9 +63,35 @@ func (k *switchKeeper) refusals(name, namespace, service string) (slo.SwitchRefu
 	return slo.SwitchRefusals{Since: c.Since, Count: c.Refused()}, known
 }
 
+// measured is what a switch measured of a service, for objectives. It has no windows of the past: what was before this
+// process began to read is not known.
+func (k *switchKeeper) measured(name, namespace, service string, window time.Duration, parts int) (slo.SwitchMeasured, bool) {
+	m, known := k.Measured(name)[namespace+"/"+service]
+	if !known {
+		return slo.SwitchMeasured{}, false
+	}
+	w := m.Window(time.Now(), window, parts)
+	return slo.SwitchMeasured{
+		Window: &dataplane.HistogramReply{WindowSeconds: int(window / time.Second), CoveredSeconds: int(w.Covered / time.Second),
+			Histogram: w.Latency, Requests: w.Requests, Rejected: w.Refused, Parts: w.Parts},
+		History: &dataplane.History{Started: m.Since, All: dataplane.HistoryWindow{Latency: m.Latency, Requests: m.Requests, Rejected: m.Refused}},
+	}, true
+}
+
+// counted is what a switch counted of an experiment's load.
+func (k *switchKeeper) counted(name, experiment string) (latencyexperiment.Reading, bool) {
+	m, measured := k.Measured(name)[experiment]
+	c, counted := k.Counts(name)[experiment]
+	return latencyexperiment.Reading{At: m.At, Sent: c.By[switches.Sent], Received: c.By[switches.Received], Range: c.By[switches.OutOfRange],
+		Strange: c.By[switches.Unmatched], Latency: m.Latency}, measured && counted
+}
+
 // addSwitches adds the controller of ProgrammableSwitches, and who looks after them.
-func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
-	shown, err := instrumentSwitches(looksAfter.Counts)
+func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper, board *switchboard.Board) error {
+	if !o.CRAB {
+		board.Ask(nil) // nobody redirects anything
+	}
+	shown, err := instrumentSwitches(&looksAfter.Keeper)
 	if err != nil {
 		return err
 	}
@@ -68,7 +99,7 @@ func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
 		return fmt.Errorf("look after switches: %w", err)
 	}
 	r := &programmableswitch.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Switches: &looksAfter.Keeper, News: looksAfter.news, Board: board,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now, Namespace: o.Namespace,
 	}
 	_, err = await(mgr, features.Switches, r.SetupWithManager)
@@ -79,8 +110,14 @@ func addSwitches(mgr ctrl.Manager, o Options, looksAfter *switchKeeper) error {
 type switchStates struct {
 	mu  sync.Mutex
 	all map[string]keeper.State
-	// counts are what a switch has counted of its services, by namespace/name.
-	counts func(name string) map[string]keeper.Counted
+	// readings are what a switch has counted and measured of its services, by namespace/name.
+	readings readings
+}
+
+// readings of switches.
+type readings interface {
+	Counts(name string) map[string]keeper.Counted
+	Measured(name string) map[string]keeper.Measured
 }
 
 func switchMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -95,21 +132,22 @@ var (
 	switchOthers     = switchMetric("entries_of_others", "Entries that are not the operator's.")
 	switchRepaired   = switchMetric("entries_repaired_total", "Entries written again because the switch had lost or changed them.")
 	switchPushes     = switchMetric("pipeline_pushes_total", "Pipelines pushed, each of which interrupts the switch.")
+	switchShare      = switchMetric("refused_share", "Share of a class of a service that admission control has the switch refuse.", "namespace", "service", "class")
 	switchRequests   = switchMetric("requests_total", "Packets of a service by what became of them at the switch, as it counted them.", "namespace", "service", "fate")
 )
 
-var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes, switchRequests}
+var switchMetrics = []*prometheus.Desc{switchConnected, switchPrimary, switchProgrammed, switchEntries, switchOthers, switchRepaired, switchPushes, switchRequests, switchShare}
 
 // instrumentSwitches registers the metrics of switches.
-func instrumentSwitches(counts func(name string) map[string]keeper.Counted) (*switchStates, error) {
-	s := &switchStates{all: map[string]keeper.State{}, counts: counts}
+func instrumentSwitches(from readings) (*switchStates, error) {
+	s := &switchStates{all: map[string]keeper.State{}, readings: from}
 	var already prometheus.AlreadyRegisteredError
 	err := metrics.Registry.Register(s)
 	if errors.As(err, &already) {
 		if before, is := already.ExistingCollector.(*switchStates); is {
 			before.mu.Lock()
 			defer before.mu.Unlock()
-			before.counts = counts
+			before.readings = from
 			return before, nil
 		}
 	}
@@ -152,10 +190,18 @@ func (s *switchStates) Collect(to chan<- prometheus.Metric) {
 		for table, n := range state.Used {
 			to <- prometheus.MustNewConstMetric(switchEntries, prometheus.GaugeValue, float64(n), name, table)
 		}
-		for of, counted := range s.counts(name) {
+		for of, counted := range s.readings.Counts(name) {
 			namespace, service, _ := strings.Cut(of, "/")
 			for fate, n := range counted.By {
 				to <- prometheus.MustNewConstMetric(switchRequests, prometheus.CounterValue, float64(n), name, namespace, service, string(fate))
+			}
+		}
+		for of, measured := range s.readings.Measured(name) {
+			namespace, service, _ := strings.Cut(of, "/")
+			for class, share := range measured.Shares {
+				if share > 0 { // most are never refused
+					to <- prometheus.MustNewConstMetric(switchShare, prometheus.GaugeValue, float64(share)/(1<<16), name, namespace, service, strconv.Itoa(class))
+				}
 			}
 		}
 	}

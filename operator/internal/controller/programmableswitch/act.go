@@ -45,6 +45,9 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, p plan) (gone bool, e
 			return false, err
 		}
 	}
+	if p.waits {
+		return false, nil
+	}
 	r.Switches.Set(s.psw.Name, *p.desired)
 	return false, nil
 }

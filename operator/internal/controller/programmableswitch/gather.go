@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
+	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
@@ -34,6 +36,11 @@ type snapshot struct {
 	others []v1alpha1.ProgrammableSwitch
 	// services name this switch.
 	services []asking
+	// vips are of Services that this switch is to redirect; toldOf: it is known which.
+	vips   []crabplan.VIP
+	toldOf bool
+	// runs are loads that experiments ask of it.
+	runs []switchboard.Run
 	// state is what the keeper knows; known: it looks after the switch.
 	state keeper.State
 	known bool
@@ -78,6 +85,8 @@ func (r *Reconciler) gather(ctx context.Context, psw *v1alpha1.ProgrammableSwitc
 			s.others = append(s.others, list.Items[i])
 		}
 	}
+	s.vips, s.toldOf = r.Board.Asked(psw.Name)
+	s.runs = r.Board.Runs(psw.Name)
 	if err := r.gatherServices(ctx, s); err != nil {
 		return nil, err
 	}

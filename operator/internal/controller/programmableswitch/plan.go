@@ -31,6 +31,8 @@ type plan struct {
 	info    *switches.Info
 	// guests are the services that ask for this switch.
 	guests []guest
+	// waits: what the switch holds stays until it is known who asks.
+	waits bool
 }
 
 func planFor(s *snapshot) plan {
@@ -54,12 +56,11 @@ func planFor(s *snapshot) plan {
 	pipeline, refusals := pipelineOf(s)
 	wrong = append(wrong, refusals...)
 	var wanted []switches.Entry
-	var guests []guest
-	var services []switches.Service
+	var served served
 	if len(wrong) == 0 {
 		wanted, wrong = entriesOf(pipeline.Info, fabric)
 		var why string
-		if guests, services, why = servicesOf(s.services, spec, fabric, pipeline.Info.P4.GetPkgInfo().GetArch()); why != "" {
+		if served, why = serve(s, fabric, pipeline.Info); why != "" {
 			refuse(v1alpha1.ReasonInvalidConfiguration, "%s", why)
 		}
 	}
@@ -69,19 +70,51 @@ func planFor(s *snapshot) plan {
 	return plan{
 		accepted: verdict.Yes(v1alpha1.ReasonAccepted, "the specification can be acted on"),
 		info:     pipeline.Info,
-		guests:   guests,
+		guests:   served.guests,
+		waits:    served.waits,
 		desired: &keeper.Desired{
-			Services: services, Revision: revision(services),
+			Services: served.services, VIPs: served.vips, Runs: served.runs,
+			Revision:   revision(served.services) + revision(served.vips) + revision(served.runs),
 			Generation: s.psw.Generation, Target: target, Identity: identity(s), Pipeline: pipeline, Wanted: wanted,
 			Ranks: switches.Ranks, Tag: []byte("bobtail/" + s.psw.UID), Clear: s.psw.DeletionTimestamp != nil,
 		},
 	}
 }
 
-// revision changes with everything that services ask.
-func revision(services []switches.Service) string {
+// served are those that ask for the switch, and what it is to hold for them.
+type served struct {
+	guests   []guest
+	services []switches.Service
+	vips     []switches.VIP
+	runs     []switches.Run
+	// waits: it is not known yet who asks, and what the switch holds must stay.
+	waits bool
+}
+
+// serve is about what the program of the pipeline is there for; others are told so.
+func serve(s *snapshot, f switches.Fabric, info *switches.Info) (out served, wrong string) {
+	routes, wrong := ways(s.psw.Spec, f)
+	if wrong != "" {
+		return out, wrong
+	}
+	switch info.Program() {
+	case switches.ProgramRouter:
+		out.guests, out.services, wrong = servicesOf(s.services, s.psw.Spec, f, info.P4.GetPkgInfo().GetArch())
+	case switches.ProgramCRAB:
+		out.guests, out.vips = vipsOf(s.vips, f, routes)
+		out.waits = !s.toldOf
+	case switches.ProgramSLOG:
+		out.guests, out.runs = runsOf(s.runs, f, routes)
+	}
+	out.guests = append(out.guests, strangers(s, info.Program())...)
+	out.guests = out.guests[:min(len(out.guests), v1alpha1.MaxSwitchServices)]
+	return out, wrong
+}
+
+// revision changes with everything that is asked.
+func revision[T any](all []T) string {
 	h := sha256.New()
-	for _, s := range services {
+	for _, s := range all {
 		fmt.Fprintf(h, "%+v\n", s)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -150,8 +150,15 @@ func TestAccepted(t *testing.T) {
 // identity, so that the session is made anew.
 func TestDesired(t *testing.T) {
 	base := planFor(world(t, nil)).desired
-	// a group for each of two ports, two stations (one of them everybody), and three rows for each of two addresses
-	if base.Generation != 3 || len(base.Wanted) != 10 || !base.Pipeline.Push || !bytes.Equal(base.Pipeline.Device, []byte{1, 2, 3}) || base.Clear || string(base.Tag) != "bobtail/u" {
+	// a group for each of two ports, two stations (one of them everybody), and three rows for each of two addresses;
+	// besides the buckets of latencies
+	buckets := 0
+	for _, e := range base.Wanted {
+		if e.Table() == "bucket" {
+			buckets++
+		}
+	}
+	if base.Generation != 3 || len(base.Wanted)-buckets != 10 || buckets != 496 || !base.Pipeline.Push || !bytes.Equal(base.Pipeline.Device, []byte{1, 2, 3}) || base.Clear || string(base.Tag) != "bobtail/u" {
 		t.Errorf("%+v with %d entries", base, len(base.Wanted))
 	}
 	cert, _ := certificate(t)

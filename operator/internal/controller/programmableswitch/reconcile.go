@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/keeper"
 )
 
@@ -53,6 +54,8 @@ type Reconciler struct {
 	// which something is new.
 	Switches Switches
 	News     <-chan event.GenericEvent
+	// Board is where redirected Services ask.
+	Board *switchboard.Board
 	// Events tells users when the answer changes.
 	Events events.EventRecorder
 	// Observe, when set, is told every state for the operator's own metrics, and when a
@@ -93,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	after := psw.DeepCopy()
 	writeStatus(after, s, p, r.Now())
+	r.Board.Answer(psw.Name, after.Status.Services, psw.DeletionTimestamp == nil)
 	err = r.patchStatus(ctx, psw, after)
 	if apierrors.IsConflict(err) { // what was read is older than what was written last
 		return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -101,6 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) forget(name string) {
+	r.Board.Answer(name, nil, false)
 	r.Switches.Forget(name)
 	if r.Observe != nil {
 		r.Observe(name, keeper.State{}, false)
@@ -129,12 +134,28 @@ func (r *Reconciler) ofConfig(ctx context.Context, o client.Object) []reconcile.
 	return r.ofService(ctx, service)
 }
 
+// asked finds the switch of which something else is asked; without a name, all of them.
+func (r *Reconciler) asked(ctx context.Context, o client.Object) (out []reconcile.Request) {
+	if o.GetName() != "" {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
+	}
+	list := &v1alpha1.ProgrammableSwitchList{}
+	if r.Client.List(ctx, list) != nil {
+		return nil // they look by themselves before long
+	}
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return out
+}
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("programmableswitch").
 		For(&v1alpha1.ProgrammableSwitch{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.RpcService{}, handler.EnqueueRequestsFromMapFunc(r.ofService)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.ofConfig)).
+		WatchesRawSource(source.Channel(r.Board.Asks(), handler.EnqueueRequestsFromMapFunc(r.asked))).
 		WatchesRawSource(source.Channel(r.News, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {

@@ -173,6 +173,7 @@ func serviceOf(a asking, address string, f switches.Fabric, routes []way, arch s
 		Loss:     ticks(lossAfter(d.DeviceProfile), arch),
 		Router:   wire.RouterID(front), OwnMAC: f.MAC,
 	}
+	s.Objective = objectiveOf(d.Admission, arch)
 	for _, m := range a.doc.Members {
 		hop, known := hopOf(m.Address, routes)
 		if !known {
@@ -184,6 +185,21 @@ func serviceOf(a asking, address string, f switches.Fabric, routes []way, arch s
 		}
 	}
 	return s, len(s.Workers), unreachable
+}
+
+// objectiveOf is what the switch is to keep: of a service without an objective that refuses, nothing.
+func objectiveOf(a *dataplane.Admission, arch string) (out switches.Objective) {
+	if a == nil || a.Mode != string(v1alpha1.EnforcementReject) {
+		return out
+	}
+	out.Latency = ticks(time.Duration(a.LatencyMicroseconds)*time.Microsecond, arch)
+	out.Per100k, out.Published = uint32(a.PercentilePer100000), a.Controller == string(v1alpha1.ControllerAIAD)
+	for _, class := range a.DroppableClasses {
+		if class >= 0 && class < len(out.Droppable) {
+			out.Droppable[class] = true
+		}
+	}
+	return out
 }
 
 func hopOf(address string, routes []way) (switches.NextHop, bool) {

@@ -39,6 +39,8 @@ type snapshot struct {
 // decision is what one Service's status should say.
 type decision struct {
 	service *corev1.Service // with the address it should have
+	// vips are those of its addresses that a switch redirects.
+	vips []crabplan.VIP
 	// released: CRAB has nothing to do with it any more.
 	released             bool
 	accepted, programmed verdict.Verdict
@@ -62,8 +64,11 @@ func decide(s snapshot) (out []decision, given bool) {
 	for _, r := range plan.Refusals {
 		refused[r.Service] = append(refused[r.Service], r)
 	}
-	excluded := map[types.NamespacedName][]crabplan.VIP{}
+	excluded, switched := map[types.NamespacedName][]crabplan.VIP{}, map[types.NamespacedName][]crabplan.VIP{}
 	for _, v := range plan.VIPs {
+		if v.Switch != "" {
+			switched[v.Service] = append(switched[v.Service], v)
+		}
 		if v.Excluded+v.Cut > 0 {
 			excluded[v.Service] = append(excluded[v.Service], v)
 		}
@@ -71,7 +76,7 @@ func decide(s snapshot) (out []decision, given bool) {
 	for i := range in.Services {
 		service := &in.Services[i]
 		name := crabplan.Name(service)
-		d := decision{service: service, accepted: decideAccepted(refused[name], excluded[name], lacking[name])}
+		d := decision{service: service, vips: switched[name], accepted: decideAccepted(refused[name], excluded[name], lacking[name])}
 		d.programmed = decideProgrammed(service, d.accepted, s.agents, s.absent)
 		out = append(out, d)
 	}

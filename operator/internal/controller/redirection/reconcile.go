@@ -23,6 +23,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/message"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/crabplan"
 )
 
@@ -47,6 +48,8 @@ type Reconciler struct {
 	Pool crabplan.Pool
 	// Observe is told how much of the pool is in use; it may be nil.
 	Observe func(PoolUse)
+	// Board is where switches are asked, and answer.
+	Board *switchboard.Board
 	// Events tells users what becomes of their Services.
 	Events events.EventRecorder
 	// Now is the clock.
@@ -68,6 +71,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		}
 		decisions, _ = decide(s)
 	}
+	var onSwitches []crabplan.VIP
+	for i, d := range decisions {
+		onSwitches = append(onSwitches, d.vips...)
+		decisions[i] = withSwitch(d, r.Board)
+	}
+	r.Board.Ask(onSwitches)
 	if r.Observe != nil {
 		r.Observe(poolUse(s, decisions))
 	}

@@ -54,6 +54,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("watch for redirected Services: %w", err)
 		}
 	}
+	if err := c.Watch(source.Channel(r.Board.Replies(), wake)); err != nil {
+		return fmt.Errorf("listen to switches of redirected Services: %w", err)
+	}
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
-	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 
@@ -117,29 +116,8 @@ func spanOf(whole *dataplane.Histogram, parts []*ll7.Histogram, percentile strin
 	return span{low: low, high: high}, err
 }
 
-// independently reads the interval's ends from the merged histogram (L-43), as if
-// no request had anything to do with its neighbour. Queueing makes neighbours alike:
-// this is for readings without parts, and says too much. Near the largest sample
-// its ends are cut to the samples there are.
+// independently reads the interval's ends from the merged histogram, as if no request had anything to do with its neighbour.
 func independently(h *dataplane.Histogram, p float64) (low, high dataplane.Value, err error) {
-	ranks := stats.PercentileInterval(h.Total(), p, confidenceLevel)
-	if low, err = atRank(h, ranks.Low); err != nil {
-		return low, high, err
-	}
-	high, err = atRank(h, ranks.High)
+	low, high, _, err = stretches.Independently(h, p)
 	return low, high, err
-}
-
-// atRank is the value of one rank. Histograms are asked by percentile, so the
-// rank is written as one, cut (not rounded) to six digits: the histogram rounds
-// the rank up again.
-func atRank(h *dataplane.Histogram, rank uint64) (dataplane.Value, error) {
-	share := new(big.Int).SetUint64(rank)
-	share.Mul(share, big.NewInt(100_000_000)).Div(share, new(big.Int).SetUint64(h.Total()))
-	millionths := max(share.Uint64(), 1)
-	v, err := h.Percentile(fmt.Sprintf("%d.%06d", millionths/1_000_000, millionths%1_000_000))
-	if err != nil {
-		return v, fmt.Errorf("read rank %d of %d: %w", rank, h.Total(), err)
-	}
-	return v, nil
 }

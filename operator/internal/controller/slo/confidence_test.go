@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/stretches"
 )
 
 // Every rank is read from the bucket that holds it.
@@ -21,7 +22,7 @@ func TestAtRank(t *testing.T) {
 		h.Record(v)
 	}
 	for i, want := range values {
-		v, err := atRank(h, uint64(i)+1)
+		v, err := stretches.AtRank(h, uint64(i)+1)
 		if err != nil || v.Nanoseconds != ll7.UpperEdge(ll7.Index(want)) {
 			t.Fatalf("rank %d: %v, %v; want the bucket of %d", i+1, v, err, want)
 		}

@@ -209,12 +209,23 @@ func TestK36BothErrorsAreTold(t *testing.T) {
 
 func TestSourceFollowsThePlacement(t *testing.T) {
 	target := aTarget()
-	if measuringComponent(target) != v1alpha1.ComponentRouter || (&snapshot{target: target}).source() != v1alpha1.SourceRouter {
+	if (&snapshot{target: target}).measuringComponent() != v1alpha1.ComponentRouter || (&snapshot{target: target}).source() != v1alpha1.SourceRouter {
 		t.Error("with routers, routers measure")
 	}
 	target.Spec.Router.Placement = v1alpha1.PlacementNone
-	if measuringComponent(target) != v1alpha1.ComponentServer || (&snapshot{target: target}).source() != v1alpha1.SourceServer {
+	if (&snapshot{target: target}).measuringComponent() != v1alpha1.ComponentServer || (&snapshot{target: target}).source() != v1alpha1.SourceServer {
 		t.Error("without routers, servers measure")
+	}
+	target.Spec.Router.Placement = v1alpha1.PlacementSwitch
+	if s := (&snapshot{target: target}); s.measuringComponent() != v1alpha1.ComponentServer || s.source() != v1alpha1.SourceServer {
+		t.Error("where a switch keeps no times, servers measure")
+	}
+	if s := (&snapshot{target: target, onSwitch: &SwitchMeasured{}}); s.measuringComponent() != v1alpha1.ComponentRouter || s.source() != v1alpha1.SourceSwitch {
+		t.Error("the switch measures, and the routers that stand by for it")
+	}
+	target.Spec.Router.Placement = v1alpha1.PlacementSoftware
+	if s := (&snapshot{target: target, onSwitch: &SwitchMeasured{}}); s.source() != v1alpha1.SourceRouter {
+		t.Error("a service that leaves a switch is measured by its routers")
 	}
 }
 

@@ -58,6 +58,8 @@ type snapshot struct {
 	holds    []part // of routers, over the window; none where there are none
 	nodes    nodes  // who measures for a target of protocol TCP
 	refused  uint64 // by a switch, over the window: no pod saw them
+	// onSwitch is what the switch of the target measured; nil: it has none, or keeps no times.
+	onSwitch *SwitchMeasured
 
 	enforcement enforcement
 }
@@ -82,15 +84,19 @@ func (r *Reconciler) gather(ctx context.Context, slo *v1alpha1.ServiceLevelObjec
 	if render.TCP(target) {
 		return s, r.gatherConnects(ctx, s)
 	}
-	measuring, err := r.gatherLatencies(ctx, s, target, measuringComponent(target))
+	s.onSwitch = r.measuredBySwitch(slo, target)
+	measuring, err := r.gatherLatencies(ctx, s, target, s.measuringComponent())
 	if err != nil {
 		return nil, err
 	}
-	s.refused = r.refusedBySwitch(slo, target)
+	s.addSwitch(target)
+	if s.onSwitch == nil {
+		s.refused = r.refusedBySwitch(slo, target)
+	}
 	if !slow {
 		return s, nil
 	}
-	if measuringComponent(target) == v1alpha1.ComponentRouter {
+	if s.source() == v1alpha1.SourceRouter {
 		s.holds = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
 			return r.Sidecars.Histogram(ctx, t, hold, int(slo.Spec.WindowSeconds))
 		})
@@ -114,7 +120,7 @@ func (r *Reconciler) gatherLatencies(ctx context.Context, s *snapshot, target cl
 	}
 	measuring := running(target, pods)
 	s.parts = dataplane.ReadAll(ctx, measuring, func(ctx context.Context, t dataplane.Target) (*dataplane.HistogramReply, error) {
-		return r.Sidecars.Parts(ctx, t, latency, int(s.slo.Spec.WindowSeconds), windowParts)
+		return r.Sidecars.Parts(ctx, t, latency, int(s.slo.Spec.WindowSeconds), s.windowParts())
 	})
 	if s.slow {
 		s.records = dataplane.ReadAll(ctx, measuring, r.Sidecars.History)
@@ -133,11 +139,11 @@ func (r *Reconciler) pods(ctx context.Context, target client.Object, component s
 	return list.Items, nil
 }
 
-// measuringComponent is who sees every request: the routers, or, without any, or with a
-// switch in their place, whose program counts requests but keeps no times, the servers.
-func measuringComponent(target *v1alpha1.RpcService) string {
-	switch target.Spec.Router.Placement {
-	case v1alpha1.PlacementNone, v1alpha1.PlacementSwitch:
+// measuringComponent is who sees every request: the routers, besides a switch in their place; or, without any, or with a
+// switch that keeps no times of the service, the servers.
+func (s *snapshot) measuringComponent() string {
+	placement := s.target.Spec.Router.Placement
+	if placement == v1alpha1.PlacementNone || placement == v1alpha1.PlacementSwitch && s.onSwitch == nil {
 		return v1alpha1.ComponentServer
 	}
 	return v1alpha1.ComponentRouter

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a switch refuses never reaches a server, and is added to what they tell.
+// What a switch measured of a service, and refused. Where it keeps no times, servers tell them, and what it refuses, which
+// never reaches them, is added.
 package slo
 
 import (
@@ -10,7 +11,53 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 )
+
+// SwitchMeasured is what a switch measured of a service, in the form in which routers tell it.
+type SwitchMeasured struct {
+	Window  *dataplane.HistogramReply
+	History *dataplane.History
+}
+
+// switchReadings is how often a switch is read; a part of a window holds two readings at least.
+const switchReadings = 5
+
+// windowParts is in how many parts the window is read: a switch is not read every second.
+func (s *snapshot) windowParts() int {
+	if s.onSwitch == nil {
+		return windowParts
+	}
+	return partsOnSwitch(s.slo)
+}
+
+func partsOnSwitch(slo *v1alpha1.ServiceLevelObjective) int {
+	return min(max(int(slo.Spec.WindowSeconds)/(2*switchReadings), 1), windowParts)
+}
+
+// measuredBySwitch is what the switch that the target is on, or leaves, has measured.
+func (r *Reconciler) measuredBySwitch(slo *v1alpha1.ServiceLevelObjective, target *v1alpha1.RpcService) *SwitchMeasured {
+	if r.Switches == nil || target.Status.Switch == nil {
+		return nil
+	}
+	m, known := r.Switches(target.Status.Switch.Name, target.Namespace, target.Name, time.Duration(slo.Spec.WindowSeconds)*time.Second, partsOnSwitch(slo))
+	if !known {
+		return nil
+	}
+	return &m
+}
+
+// addSwitch puts the switch beside the routers: each request was with one of them.
+func (s *snapshot) addSwitch(target *v1alpha1.RpcService) {
+	if s.onSwitch == nil {
+		return
+	}
+	name := "switch " + target.Status.Switch.Name
+	s.parts = append(s.parts, part{Name: name, Required: true, Reply: s.onSwitch.Window})
+	if s.slow {
+		s.records = append(s.records, record{Name: name, Required: true, Reply: s.onSwitch.History})
+	}
+}
 
 // SwitchRefusals are requests of a service that its switch answered with DROP, since the
 // operator began to read its counters.

@@ -71,3 +71,42 @@ func TestRejectedBySwitch(t *testing.T) {
 		t.Errorf("%d of %d rejected, %v", m.rejected, m.requests, err)
 	}
 }
+
+// What the switch measured, and what the routers that stand by did, are one measurement; what it refused is rejected. The
+// record of the day has its line, too.
+func TestMeasuredBySwitch(t *testing.T) {
+	target := &v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "echo"}}
+	target.Spec.Router.Placement = v1alpha1.PlacementSwitch
+	slo := &v1alpha1.ServiceLevelObjective{Spec: v1alpha1.ServiceLevelObjectiveSpec{Percentile: "99", LatencyMicroseconds: 1000, WindowSeconds: 60}}
+	fast, slow := &ll7.Histogram{}, &ll7.Histogram{}
+	fast.RecordMany(100_000, 900)
+	slow.RecordMany(5_000_000, 100)
+	started := time.Unix(1000, 0)
+	r := &Reconciler{Switches: func(name, namespace, service string, window time.Duration, parts int) (SwitchMeasured, bool) {
+		if name != "leaf" || namespace != "demo" || service != "echo" || window != time.Minute || parts != 6 {
+			t.Errorf("asked %s for %s/%s, %v in %d parts", name, namespace, service, window, parts)
+		}
+		return SwitchMeasured{
+			Window:  &dataplane.HistogramReply{Histogram: slow, Requests: 110, Rejected: 10, CoveredSeconds: 60, Parts: []*ll7.Histogram{slow}},
+			History: &dataplane.History{Started: started, All: dataplane.HistoryWindow{Latency: slow, Requests: 110, Rejected: 10}},
+		}, true
+	}}
+	s := &snapshot{slo: slo, target: target, slow: true}
+	if s.onSwitch = r.measuredBySwitch(slo, target); s.onSwitch != nil {
+		t.Error("a service on no switch was measured by one")
+	}
+	target.Status.Switch = &v1alpha1.RpcServiceSwitchStatus{Name: "leaf"}
+	s.onSwitch = r.measuredBySwitch(slo, target)
+	s.parts = []part{{Name: "router", Reply: &dataplane.HistogramReply{Histogram: fast, Requests: 900, CoveredSeconds: 60, Parts: []*ll7.Histogram{fast}}}}
+	s.addSwitch(target)
+	m, err := measure(s)
+	if err != nil || m.source != v1alpha1.SourceSwitch || m.samples != 1000 || share(m.rejected, m.requests) != "1.0%" || m.value.Nanoseconds < 5_000_000 || len(m.unparted) > 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if len(s.records) != 1 || s.records[0].Name != "switch leaf" || violations(s.records[0].Reply.All.Latency, slo) != 100 {
+		t.Errorf("%+v", s.records)
+	}
+	if n := (&snapshot{slo: slo}).windowParts(); n != windowParts {
+		t.Errorf("%d parts without a switch", n)
+	}
+}

@@ -103,8 +103,10 @@ func (s *snapshot) source() v1alpha1.MeasurementSource {
 		return v1alpha1.SourceServer
 	case render.TCP(s.target):
 		return v1alpha1.SourceClientNode
-	case measuringComponent(s.target) == v1alpha1.ComponentServer:
+	case s.measuringComponent() == v1alpha1.ComponentServer:
 		return v1alpha1.SourceServer
+	case s.onSwitch != nil && s.target.Spec.Router.Placement == v1alpha1.PlacementSwitch:
+		return v1alpha1.SourceSwitch
 	}
 	return v1alpha1.SourceRouter
 }

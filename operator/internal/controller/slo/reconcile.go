@@ -49,6 +49,8 @@ type Reconciler struct {
 	Agents Agents
 	// Refusals, when set, says what a switch refused of a service; false: nobody knows.
 	Refusals func(name, namespace, service string) (SwitchRefusals, bool)
+	// Switches, when set, says what a switch measured of a service; false: nothing.
+	Switches func(name, namespace, service string, window time.Duration, parts int) (SwitchMeasured, bool)
 	// Events tells users when the answer changes.
 	Events events.EventRecorder
 	// Observe, when set, is told every measurement for the operator's own

@@ -20,6 +20,9 @@ type Counted struct {
 	By    map[switches.Fate]uint64
 }
 
+// Requests are all that came, as far as it is known what became of them.
+func (c Counted) Requests() uint64 { return c.By[switches.Placed] + c.Refused() }
+
 // Refused are requests that were answered with DROP.
 func (c Counted) Refused() (n uint64) {
 	for fate, more := range c.By {
@@ -50,6 +53,25 @@ type tally struct {
 	counts map[string]Counted
 }
 
+// advance says how far a cell went on since the last reading, and remembers it among the new ones.
+func advance(last, now, read map[switches.Cell]uint64, cell switches.Cell) uint64 {
+	n, answered := read[cell]
+	was, known := last[cell]
+	switch {
+	case !answered && known:
+		now[cell] = was
+	case answered:
+		now[cell] = n
+	}
+	switch {
+	case !answered || !known:
+		return 0
+	case n < was:
+		return n
+	}
+	return n - was
+}
+
 // add takes what was read of the cells of each service. A cell that nobody has read before
 // begins there: whoever had the place counted it. One that fell began anew.
 func (t *tally) add(cells map[string]map[switches.Cell]switches.Fate, read map[switches.Cell]uint64, now time.Time) map[string]Counted {
@@ -60,22 +82,7 @@ func (t *tally) add(cells map[string]map[switches.Cell]switches.Fate, read map[s
 			sum = Counted{Since: before.Since, By: maps.Clone(before.By)}
 		}
 		for cell, fate := range of {
-			n, answered := read[cell]
-			was, known := t.last[cell]
-			switch {
-			case !answered && known:
-				last[cell] = was
-			case answered:
-				last[cell] = n
-			}
-			switch {
-			case !answered || !known:
-				sum.By[fate] += 0 // it is shown from the beginning
-			case n < was:
-				sum.By[fate] += n
-			default:
-				sum.By[fate] += n - was
-			}
+			sum.By[fate] += advance(t.last, last, read, cell) // it is shown from the beginning
 		}
 		counts[name] = sum
 	}
@@ -89,11 +96,27 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 		return nil
 	}
 	cells, all := map[string]map[switches.Cell]switches.Fate{}, []switches.Cell(nil)
+	seen := map[string]map[switches.Cell]switches.Seen{}
 	for _, s := range d.Services {
 		if place, placed := r.places[s.Name]; placed {
 			cells[s.Name] = d.Pipeline.Info.CellsOf(place)
-			all = slices.AppendSeq(all, maps.Keys(cells[s.Name]))
+			seen[s.Name] = d.Pipeline.Info.LatencyCells(place)
+			all = slices.AppendSeq(slices.AppendSeq(all, maps.Keys(cells[s.Name])), maps.Keys(seen[s.Name]))
 		}
+	}
+	for _, v := range d.VIPs {
+		of := d.Pipeline.Info.VIPCells(r.numbers[v.At.String()])
+		if cells[v.Name] == nil {
+			cells[v.Name] = map[switches.Cell]switches.Fate{}
+		}
+		maps.Copy(cells[v.Name], of)
+		all = slices.AppendSeq(all, maps.Keys(of))
+	}
+	if len(d.Runs) > 0 {
+		first := d.Runs[0]
+		cells[first.Name] = d.Pipeline.Info.RunCells(first)
+		seen[first.Name] = d.Pipeline.Info.RunLatencies()
+		all = slices.AppendSeq(slices.AppendSeq(all, maps.Keys(cells[first.Name])), maps.Keys(seen[first.Name]))
 	}
 	read, known, err := r.session.Counters(ctx, all)
 	if err != nil {
@@ -103,9 +126,15 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 		r.uncounted = true
 		return nil
 	}
-	counts := r.tally.add(cells, read, r.keeper.Now())
+	now := r.keeper.Now()
+	counts := r.tally.add(cells, read, now)
+	measured := r.gauge.add(d, seen, counts, read, now)
+	for name, m := range measured {
+		m.Shares = r.sharesOf(name)
+		measured[name] = m
+	}
 	r.charge.mu.Lock()
-	r.charge.counts = counts
+	r.charge.counts, r.charge.measured = counts, measured
 	r.charge.mu.Unlock()
 	return nil
 }

@@ -83,16 +83,9 @@ func newCounted(t *testing.T) counted {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.peer.Stop)
-	text, err := os.ReadFile("../testdata/router.p4info.txtpb")
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := switches.ParseInfo(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := routerInfo(t)
 	worker := netip.MustParseAddrPort("198.18.0.2:8000")
-	c.cells = info.CellsOf(switches.Place{Rows: 1, Slots: []netip.AddrPort{worker}})
+	c.cells = info.CellsOf(switches.Place{ID: 1, Rows: 1, Slots: []netip.AddrPort{worker}})
 	c.k, _ = start(t, always)
 	c.k.Set("leaf", Desired{Generation: 1, Target: link.Target{Endpoint: c.peer.Address(), DeviceID: 1}, Identity: "counts", Revision: "a",
 		Pipeline: Pipeline{Info: info, Cookie: 5, Push: true}, Ranks: switches.Ranks, Tag: tag,
@@ -101,6 +94,20 @@ func newCounted(t *testing.T) counted {
 			Workers: []switches.Worker{{Address: worker, NextHop: switches.NextHop{MAC: 0x020000000001, Port: 1}}}}}})
 	until(t, c.k, "leaf", "a switch that is programmed", settled(1))
 	return c
+}
+
+// routerInfo is of the router program.
+func routerInfo(t *testing.T) *switches.Info {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/router.p4info.txtpb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := switches.ParseInfo(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
 // garble has every answer changed that holds a counter.

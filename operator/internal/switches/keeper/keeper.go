@@ -49,6 +49,10 @@ type Desired struct {
 	// places that are found by what it holds already.
 	Wanted   []switches.Entry
 	Services []switches.Service
+	// VIPs are the same of a balancer of connections.
+	VIPs []switches.VIP
+	// Runs are the same of a load generator, which makes the first of them.
+	Runs []switches.Run
 	// Revision changes whenever anything of what is wanted does.
 	Revision string
 	Ranks    map[string]int
@@ -127,6 +131,8 @@ type charge struct {
 	desired Desired
 	state   State
 	counts  map[string]Counted
+	// measured is what it measured of its services, by name.
+	measured map[string]Measured
 }
 
 // Start runs until ctx ends, then leaves all switches as they are.

@@ -35,7 +35,12 @@ type round struct {
 	// places is where services stand, so that what is lost comes back where it was.
 	places switches.Places
 	next   int // row
-	tally  tally
+	// numbers are those of VIPs.
+	numbers switches.Numbers
+	runs    plannedRuns
+	tally   tally
+	gauge   gauge
+	helms   helms
 	// uncounted: the switch lets nobody read its counters.
 	uncounted bool
 	refused   refusal
@@ -92,11 +97,20 @@ func (r *round) wait(ctx context.Context, fault *link.Fault) {
 	if r.session != nil {
 		told = r.session.News()
 	}
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-told:
-	case <-r.charge.news:
+	for {
+		steer, stop := r.steerAgain(fault)
+		select {
+		case <-steer:
+			if r.steer(ctx) {
+				continue
+			}
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-told:
+		case <-r.charge.news:
+		}
+		stop()
+		return
 	}
 }
 
@@ -206,7 +220,7 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	if d.Clear {
 		wanted = nil
 	} else {
-		plan = d.Pipeline.Info.PlanServices(r.places, ours(read.Entries, d.Tag, r.written), d.Services, r.next)
+		plan = r.plan(d, ours(read.Entries, d.Tag, r.written))
 		wanted = slices.Concat(wanted, plan.Entries)
 	}
 	if read.NoGroups && slices.ContainsFunc(wanted, func(e switches.Entry) bool { return e.Table() == switches.Groups }) {
@@ -226,6 +240,35 @@ func (r *round) compare(ctx context.Context, d Desired) (switches.Difference, *l
 	return diff, nil
 }
 
+// plan places what the program of the pipeline is there for.
+func (r *round) plan(d Desired, held []switches.Entry) switches.Plan {
+	if d.Pipeline.Info.Program() == switches.ProgramCRAB {
+		balance := d.Pipeline.Info.PlanVIPs(r.numbers, held, d.VIPs)
+		r.numbers = balance.Numbers
+		return switches.Plan{Entries: balance.Entries, Refused: balance.Refused}
+	}
+	if d.Pipeline.Info.Program() == switches.ProgramSLOG {
+		runs := r.runs.of(d)
+		return switches.Plan{Entries: runs.Entries, Refused: runs.Refused}
+	}
+	return d.Pipeline.Info.PlanServices(r.places, held, r.helms.steered(d.Services), r.next)
+}
+
+// guests are who is served, each with the version that is asked for.
+func (d Desired) guests() map[string]string {
+	out := map[string]string{}
+	for _, s := range d.Services {
+		out[s.Name] = s.Version
+	}
+	for _, v := range d.VIPs {
+		out[v.Name] = v.Version
+	}
+	for _, v := range d.Runs {
+		out[v.Name] = v.Version
+	}
+	return out
+}
+
 // standing names what is wanted.
 func (d Desired) standing() string { return fmt.Sprintf("%d %s", d.Generation, d.Revision) }
 
@@ -238,12 +281,12 @@ func ours(held []switches.Entry, tag []byte, written map[string]bool) []switches
 func (r *round) placed(d Desired, plan switches.Plan, whole bool) {
 	r.places, r.next = plan.Places, plan.Next
 	states := map[string]ServiceState{}
-	for _, s := range d.Services {
-		state := ServiceState{Version: r.state.Services[s.Name].Version, Refused: plan.Refused[s.Name]}
+	for name, version := range d.guests() {
+		state := ServiceState{Version: r.state.Services[name].Version, Refused: plan.Refused[name]}
 		if whole && state.Refused == "" && !d.Clear {
-			state.Version = s.Version
+			state.Version = version
 		}
-		states[s.Name] = state
+		states[name] = state
 	}
 	r.state.Services = states
 }
@@ -345,7 +388,7 @@ func (r *round) push(ctx context.Context, p Pipeline) *link.Fault {
 		return fault
 	}
 	r.state.Pushes++
-	r.settled, r.places, r.next = "", nil, 0
+	r.settled, r.places, r.numbers, r.next, r.helms = "", nil, nil, 0, helms{}
 	clear(r.written)
 	running, err := r.session.Pipeline(ctx, false)
 	if err != nil {

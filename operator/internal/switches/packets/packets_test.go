@@ -168,9 +168,9 @@ func (n *name) publish(t *testing.T, at netip.Addr) {
 	netns.Until(t, func() bool { n.mu.Lock(); defer n.mu.Unlock(); return n.asked >= before+2 }, func() string { return "nobody asks for the name" })
 }
 
-func sources(t *testing.T) map[string][]byte {
+func sources(t *testing.T, program string) map[string][]byte {
 	t.Helper()
-	out, err := pipe.Sources("../../../../dataplane/p4/router")
+	out, err := pipe.Sources("../../../../dataplane/p4/" + program)
 	must(t, err)
 	return out
 }
@@ -190,11 +190,17 @@ type bench struct {
 
 func newBench(t *testing.T, hosts int) (b *bench, stop func()) {
 	t.Helper()
+	return benchOf(t, "router", netip.MustParsePrefix("192.0.2.0/28"), hosts)
+}
+
+// benchOf is one that runs a program, with a pool of addresses.
+func benchOf(t *testing.T, program string, pool netip.Prefix, hosts int) (b *bench, stop func()) {
+	t.Helper()
 	runtime.LockOSThread() // its namespace changes
 	netns.IP(t, "link", "set", "lo", "up")
 	b = &bench{pipe: pipe.New(), name: &name{at: front.Addr()}}
 	t.Cleanup(b.pipe.Close)
-	fabric := switches.Fabric{Pool: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/28")}, MAC: ownMAC}
+	fabric := switches.Fabric{Pool: []netip.Prefix{pool}, MAC: ownMAC}
 	for number := 1; number <= hosts; number++ {
 		h := newHost(t, number)
 		b.hosts = append(b.hosts, h)
@@ -206,11 +212,11 @@ func newBench(t *testing.T, hosts int) (b *bench, stop func()) {
 	b.peer, err = switchpeer.Start(switchpeer.Options{Device: device, Dataplane: b.pipe})
 	must(t, err)
 	t.Cleanup(b.peer.Stop)
-	text, err := os.ReadFile("../testdata/router.p4info.txtpb")
+	text, err := os.ReadFile("../testdata/" + program + ".p4info.txtpb")
 	must(t, err)
 	info, err := switches.ParseInfo(text)
 	must(t, err)
-	archive, err := pipe.Archive(sources(t))
+	archive, err := pipe.Archive(sources(t, program))
 	must(t, err)
 	entries, err := info.Entries(fabric)
 	must(t, err)
@@ -236,17 +242,28 @@ func (b *bench) start(t *testing.T) (stop func()) {
 // ask has the switch hold something, and waits until that was read back.
 func (b *bench) ask(t *testing.T, revision string, services ...switches.Service) keeper.State {
 	t.Helper()
-	b.wanted.Services, b.wanted.Revision = services, revision
+	b.wanted.Services = services
+	versions := map[string]string{}
+	for _, v := range services {
+		versions[v.Name] = v.Version
+	}
+	return b.settle(t, revision, versions)
+}
+
+// settle hands over what is wanted, and waits until all of these versions were read back.
+func (b *bench) settle(t *testing.T, revision string, versions map[string]string) keeper.State {
+	t.Helper()
+	b.wanted.Revision = revision
 	b.keeper.Set("leaf", b.wanted)
 	var s keeper.State
 	netns.Until(t, func() bool {
 		s, _ = b.keeper.State("leaf")
-		for _, v := range services {
-			if s.Services[v.Name].Version != v.Version {
+		for name, version := range versions {
+			if s.Services[name].Version != version {
 				return false
 			}
 		}
-		return s.Settled && len(s.Services) == len(services)
+		return s.Settled && len(s.Services) == len(versions)
 	}, func() string { return fmt.Sprintf("the switch is not programmed: %+v, %v", s, s.Fault) })
 	return s
 }
