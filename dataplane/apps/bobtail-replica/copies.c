@@ -18,6 +18,17 @@ static bool read_cluster(const char *text, uint8_t cluster[16])
     return strlen(text) == 32 && sodium_hex2bin(cluster, 16, text, 32, NULL, &n, NULL) == 0 && n == 16;
 }
 
+// The copy is made: that older ones could not be removed does not make it worse, and doing it again would not help.
+static void prune(const struct replica_options *o)
+{
+    char why[512];
+    unsigned removed = 0;
+    if (!bt_disk_prune(o->backup_to, o->backup_keep, &removed, why, sizeof why)) {
+        bt_log_error("older copies stay, and take room: %s", why);
+    }
+    bt_log_info("%u older copies removed; the %" PRIu32 " newest stay", removed, o->backup_keep);
+}
+
 static int backup(const struct replica_options *o)
 {
     char why[512];
@@ -28,6 +39,9 @@ static int backup(const struct replica_options *o)
     }
     bt_log_info("%s is a copy of %s up to entry %" PRIu64 " of term %" PRIu64 ", with a snapshot at %" PRIu64,
                 o->backup_to, o->data, done.last_index, done.last_term, done.snapshot_index);
+    if (o->backup_keep != 0) {
+        prune(o);
+    }
     return 0;
 }
 

@@ -32,6 +32,8 @@ static size_t make_table(struct replica_options *o, struct bt_cli_option t[ROWS]
         {"drain-seconds", BT_CLI_U32, &o->drain_seconds, 0, 3600, NULL, "longest hand-over after SIGTERM"},
         {"backup-to", BT_CLI_TEXT, &o->backup_to, 0, 0, "DIR",
          "copy --data there, also of a member that runs, and end"},
+        {"backup-keep", BT_CLI_U32, &o->backup_keep, 0, 100000, NULL,
+         "copies of this group that stay beside the new one, which counts; older ones are removed; 0: all stay"},
         {"restore-from", BT_CLI_TEXT, &o->restore_from, 0, 0, "DIR",
          "make --data the first disk of a new group out of such a copy, and end"},
         {"cluster", BT_CLI_TEXT, &o->cluster, 0, 0, "ID", "of the new group, 32 hexadecimal digits"},
@@ -59,6 +61,10 @@ enum bt_cli_result replica_options_read(int argc, char **argv, const struct r2p2
     }
     if (o->data == NULL || o->data[0] == '\0') {
         bt_cli_error(&program, "data", "must be a folder; its parent must be there");
+        return BT_CLI_EXIT_USAGE;
+    }
+    if (o->backup_keep != 0 && o->backup_to == NULL) {
+        bt_cli_error(&program, "backup-keep", "must be given with --backup-to only");
         return BT_CLI_EXIT_USAGE;
     }
     if ((o->restore_from != NULL) != (o->cluster != NULL)) {

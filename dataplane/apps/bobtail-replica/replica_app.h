@@ -16,6 +16,7 @@
 struct replica_options {
     const char *name, *address, *data; // address NULL: the document's
     const char *config, *config_cache, *key_dir, *ctl;
+    uint32_t backup_keep;                           // 0: all copies stay
     const char *backup_to, *restore_from, *cluster; // NULL: a member runs
     uint32_t mtu;                                   // 0: auto
     uint32_t drain_seconds;

@@ -3,12 +3,11 @@
 #include "run/restore.h"
 
 #include "base/bytes.h"
+#include "run/disk_folder.h"
 #include "run/storage.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,53 +18,7 @@
 enum {
     COPIES_MOST = 50, // a member that writes all the time removes files while they are copied
     ENTRIES_AT_ONCE = 64,
-    PATH_ROOM = 512,
-    HEAD_CLUSTER = 72, // where a segment's first block says whose it is: see docs/reference/storage.md
-    BLOCK = 512,
 };
-
-static bool say(char *err, size_t errlen, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool say(char *err, size_t errlen, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err, errlen, format, args);
-    va_end(args);
-    return false;
-}
-
-static bool is_file_of_a_disk(const char *name)
-{
-    return strncmp(name, "segment-", 8) == 0 || strncmp(name, "snapshot-", 9) == 0;
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    const char *x = strrchr((*a)->d_name, '-'), *y = strrchr((*b)->d_name, '-');
-    return strcmp(x, y); // numbers have 20 digits
-}
-
-static int wanted(const struct dirent *d)
-{
-    return is_file_of_a_disk(d->d_name);
-}
-
-static void remove_folder(const char *folder)
-{
-    char path[PATH_ROOM];
-    struct dirent **list;
-    int n = scandir(folder, &list, wanted, by_name);
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        unlink(path);
-        free(list[i]);
-    }
-    if (n >= 0) {
-        free(list);
-        rmdir(folder);
-    }
-}
 
 static bool copy_bytes(int in, int out)
 {
@@ -87,7 +40,7 @@ static bool copy_bytes(int in, int out)
 
 static bool copy_file(const char *from, const char *to, const char *name)
 {
-    char path[PATH_ROOM];
+    char path[RUN_DISK_PATH];
     snprintf(path, sizeof path, "%s/%s", from, name);
     int in = open(path, O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "%s/%s", to, name);
@@ -108,16 +61,16 @@ static bool copy_file(const char *from, const char *to, const char *name)
 static bool copy_folder(const char *from, const char *to, char *err, size_t errlen)
 {
     struct dirent **list;
-    int n = scandir(from, &list, wanted, by_name);
+    int n = scandir(from, &list, run_disk_wanted, run_disk_by_name);
     bool ok = n > 0 && mkdir(to, 0700) == 0;
     if (n <= 0) {
-        say(err, errlen, "%s: %s", from, n == 0 ? "holds no log of a member" : strerror(errno));
+        run_disk_say(err, errlen, "%s: %s", from, n == 0 ? "holds no log of a member" : strerror(errno));
     } else if (!ok) {
-        say(err, errlen, "%s: %s", to, strerror(errno));
+        run_disk_say(err, errlen, "%s: %s", to, strerror(errno));
     }
     for (int i = 0; i < n; i++) {
         if (ok && !copy_file(from, to, list[i]->d_name)) {
-            ok = say(err, errlen, "%s/%s: %s", from, list[i]->d_name, strerror(errno));
+            ok = run_disk_say(err, errlen, "%s/%s: %s", from, list[i]->d_name, strerror(errno));
         }
         free(list[i]);
     }
@@ -127,36 +80,10 @@ static bool copy_folder(const char *from, const char *to, char *err, size_t errl
     return ok;
 }
 
-// The cluster whose disk it is: the store compares it with every block it believes.
-static bool cluster_of(const char *folder, uint8_t cluster[16], char *err, size_t errlen)
-{
-    char path[PATH_ROOM];
-    uint8_t block[BLOCK];
-    struct dirent **list;
-    int n = scandir(folder, &list, wanted, by_name);
-    bool found = false;
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, list[i]->d_name);
-        int fd = !found && strncmp(list[i]->d_name, "segment-", 8) == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-        if (fd >= 0) {
-            found = pread(fd, block, BLOCK, 0) == BLOCK && memcmp(block + 8, "BtLg", 4) == 0;
-            close(fd);
-        }
-        free(list[i]);
-    }
-    if (n >= 0) {
-        free(list);
-    }
-    if (found) {
-        memcpy(cluster, block + HEAD_CLUSTER, 16);
-    }
-    return found || say(err, errlen, "%s: no segment of a member's log", folder);
-}
-
 static struct bt_storage *open_disk(const char *folder, struct bt_recovery *found, char *err, size_t errlen)
 {
     struct bt_storage_config c = {.folder = folder, .policy = BT_STORE_ALWAYS};
-    return cluster_of(folder, c.cluster, err, errlen) ? bt_storage_open(&c, found, err, errlen) : NULL;
+    return run_disk_cluster(folder, c.cluster, err, errlen) ? bt_storage_open(&c, found, err, errlen) : NULL;
 }
 
 static struct bt_restored told(const struct bt_recovery *r)
@@ -174,18 +101,18 @@ static struct bt_storage *copied(const char *from, const char *to, struct bt_rec
 {
     struct bt_storage *disk = NULL;
     for (int i = 0; i < COPIES_MOST && disk == NULL; i++) {
-        remove_folder(to);
+        (void)run_disk_remove(to);
         if (copy_folder(from, to, err, errlen)) {
             disk = open_disk(to, found, err, errlen);
         }
         if (disk != NULL && found->fenced != NULL) {
-            say(err, errlen, "%s: %s", from, found->fenced);
+            run_disk_say(err, errlen, "%s: %s", from, found->fenced);
             bt_storage_close(disk);
             disk = NULL;
         }
     }
     if (disk == NULL) {
-        remove_folder(to);
+        (void)run_disk_remove(to);
     }
     return disk;
 }
@@ -193,15 +120,15 @@ static struct bt_storage *copied(const char *from, const char *to, struct bt_rec
 static bool is_free(const char *to, char *err, size_t errlen)
 {
     struct stat st;
-    return stat(to, &st) != 0 || say(err, errlen, "%s is there already", to);
+    return stat(to, &st) != 0 || run_disk_say(err, errlen, "%s is there already", to);
 }
 
 // In place only when it is whole, and then for good.
 static bool put(const char *made, const char *to, char *err, size_t errlen)
 {
-    char parent[PATH_ROOM];
+    char parent[RUN_DISK_PATH];
     if (rename(made, to) != 0) {
-        return say(err, errlen, "%s: %s", to, strerror(errno));
+        return run_disk_say(err, errlen, "%s: %s", to, strerror(errno));
     }
     snprintf(parent, sizeof parent, "%s/..", to);
     int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -209,12 +136,12 @@ static bool put(const char *made, const char *to, char *err, size_t errlen)
     if (fd >= 0) {
         close(fd);
     }
-    return durable || say(err, errlen, "%s: %s", parent, strerror(errno));
+    return durable || run_disk_say(err, errlen, "%s: %s", parent, strerror(errno));
 }
 
 bool bt_disk_copy(const char *from, const char *to, struct bt_restored *out, char *err, size_t errlen)
 {
-    char part[PATH_ROOM];
+    char part[RUN_DISK_PATH];
     struct bt_recovery found;
     snprintf(part, sizeof part, "%s.part", to);
     struct bt_storage *disk = is_free(to, err, errlen) ? copied(from, part, &found, err, errlen) : NULL;
@@ -310,7 +237,8 @@ static bool rewritten(const struct bt_recovery *found, const struct bt_storage_c
     }
     bool done = bt_storage_start(r.to) && fill(&r, found, c, &state);
     if (!done) {
-        say(err, errlen, "%s: %s", c->folder, bt_storage_code(r.to) != 0 ? bt_storage_why(r.to) : "cannot be written");
+        run_disk_say(err, errlen, "%s: %s", c->folder,
+                     bt_storage_code(r.to) != 0 ? bt_storage_why(r.to) : "cannot be written");
     }
     bt_storage_close(r.to);
     free(state);
@@ -320,14 +248,14 @@ static bool rewritten(const struct bt_recovery *found, const struct bt_storage_c
 bool bt_disk_restore(const char *from, const char *to, const struct bt_restore_as *as, struct bt_restored *out,
                      char *err, size_t errlen)
 {
-    char source[PATH_ROOM], part[PATH_ROOM];
+    char source[RUN_DISK_PATH], part[RUN_DISK_PATH];
     struct bt_recovery found;
     struct bt_storage_config c = {.folder = part, .id = as->id, .policy = BT_STORE_ALWAYS};
     c.first = (struct bt_group_config){.count = 1, .member = {{.id = as->id, .role = BT_GROUP_VOTER}}};
     memcpy(c.cluster, as->cluster, sizeof c.cluster);
     snprintf(source, sizeof source, "%s.from", to);
     snprintf(part, sizeof part, "%s.part", to);
-    remove_folder(part);
+    (void)run_disk_remove(part);
     struct bt_storage *disk = is_free(to, err, errlen) ? copied(from, source, &found, err, errlen) : NULL;
     if (disk == NULL) {
         return false;
@@ -335,6 +263,6 @@ bool bt_disk_restore(const char *from, const char *to, const struct bt_restore_a
     *out = told(&found);
     bool done = rewritten(&found, &c, err, errlen);
     bt_storage_close(disk);
-    remove_folder(source);
+    (void)run_disk_remove(source);
     return done ? put(part, to, err, errlen) : false;
 }

@@ -20,6 +20,10 @@ struct bt_restored {
 // opened and is whole. False with a message in err, and nothing at `to`.
 bool bt_disk_copy(const char *from, const char *to, struct bt_restored *found, char *err, size_t errlen);
 
+// Removes the oldest copies in the folder of the copy `newest`, so that `keep` (at least 1, with the newest) are left.
+// Only whole copies of the same cluster's disks are counted or removed. False with a message in err; *removed so far.
+bool bt_disk_prune(const char *newest, unsigned keep, unsigned *removed, char *err, size_t errlen);
+
 struct bt_restore_as {
     uint8_t cluster[16];
     uint16_t id;

@@ -3,9 +3,11 @@
 // there, what the old group said of itself is not, and what is no disk is refused.
 #include "unit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -287,6 +289,98 @@ static void r389_what_is_no_disk_is_refused(void **state)
     assert_int_equal(access(to, F_OK), -1);
 }
 
+static void is_as_old(const char *name, long ago)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    struct timespec then[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
+    assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+}
+
+// A copy of `from` with this name, made so many seconds ago.
+static void copy_made(const char *name, long ago)
+{
+    char path[128];
+    struct bt_restored found;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_true(bt_disk_copy(from, path, &found, why, sizeof why));
+    is_as_old(name, ago);
+}
+
+static bool is_there(const char *name)
+{
+    char path[128];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return lstat(path, &st) == 0;
+}
+
+static void a_disk_of(const uint8_t cluster[16], const char *folder)
+{
+    struct bt_recovery found;
+    struct bt_storage *s = disk(folder, cluster, 5, &found);
+    assert_true(bt_storage_start(s));
+    generation = 0;
+    append(s, 1, BT_COMMAND_WRITE);
+    bt_storage_close(s);
+}
+
+// the oldest copies of this group go; what is another group's, unfinished, or no copy stays.
+static void r389_old_copies_make_room(void **state)
+{
+    char path[128], newest[128];
+    unsigned removed = 9;
+    (void)state;
+    a_disk_of(new_cluster, from);
+    copy_made("other", 1000);
+    assert_int_equal(rename(from, to), 0);
+    a_disk_of(old_cluster, from);
+    copy_made("a", 500);
+    copy_made("b", 300); // a name says nothing of its age
+    copy_made("d", 100);
+    copy_made("c", 0);
+    copy_made("e", 400);
+    snprintf(path, sizeof path, "%s/a", dir);
+    snprintf(newest, sizeof newest, "%s/f.part", dir);
+    assert_int_equal(rename(path, newest), 0);
+    snprintf(path, sizeof path, "%s/strangers", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(newest, sizeof newest, "%s/link", dir);
+    snprintf(path, sizeof path, "%s/e", dir);
+    assert_int_equal(symlink(path, newest), 0);
+    snprintf(newest, sizeof newest, "%s/c", dir);
+    assert_true(bt_disk_prune(newest, 100, &removed, why, sizeof why));
+    assert_int_equal(removed, 0);
+    assert_true(bt_disk_prune(newest, 3, &removed, why, sizeof why)); // `from` is a disk of this group, too
+    assert_int_equal(removed, 2);
+    assert_true(is_there("c") && is_there("from") && is_there("d"));
+    assert_false(is_there("b") || is_there("e"));
+    assert_true(is_there("other") && is_there("to") && is_there("f.part") && is_there("strangers") && is_there("link"));
+}
+
+// what is no copy, and a copy in which somebody keeps a file, are told, and nothing of others is removed.
+static void r389_what_cannot_make_room_is_told(void **state)
+{
+    char path[128];
+    unsigned removed = 9;
+    (void)state;
+    a_disk_of(old_cluster, from);
+    copy_made("old", 10);
+    copy_made("new", 0);
+    snprintf(path, sizeof path, "%s/old/mine", dir);
+    fclose(fopen(path, "w"));
+    is_as_old("old", 10);
+    snprintf(path, sizeof path, "%s/new", dir);
+    assert_false(bt_disk_prune(path, 1, &removed, why, sizeof why));
+    assert_non_null(strstr(why, "/old: "));
+    assert_int_equal(removed, 1); // `from`
+    assert_true(is_there("old/mine"));
+    snprintf(path, sizeof path, "%s/none", dir);
+    assert_false(bt_disk_prune(path, 1, &removed, why, sizeof why));
+    assert_non_null(strstr(why, "no segment"));
+    assert_false(bt_disk_prune("/", 1, &removed, why, sizeof why));
+}
+
 static void r390_bytes_that_are_no_state(void **state)
 {
     uint8_t p[1024];
@@ -310,6 +404,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(r389_a_copy_is_the_same_disk, begin, end),
         cmocka_unit_test_setup_teardown(r389_a_copy_is_taken_while_the_member_writes, begin, end),
         cmocka_unit_test_setup_teardown(r389_what_is_no_disk_is_refused, begin, end),
+        cmocka_unit_test_setup_teardown(r389_old_copies_make_room, begin, end),
+        cmocka_unit_test_setup_teardown(r389_what_cannot_make_room_is_told, begin, end),
         cmocka_unit_test(r390_bytes_that_are_no_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

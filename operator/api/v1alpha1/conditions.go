@@ -532,6 +532,10 @@ const (
 	// made for it.
 	LabelService = "bobtail.dev/service"
 
+	// LabelBackupOf carries the name of the ReplicationGroup on the Jobs that copy a
+	// member's disk.
+	LabelBackupOf = "bobtail.dev/backup-of"
+
 	// LabelExperiment carries the name of the LatencyExperiment on everything
 	// made for it.
 	LabelExperiment = "bobtail.dev/experiment"

@@ -27,6 +27,7 @@ import (
 // +kubebuilder:printcolumn:name="Aggregator",type=string,priority=1,JSONPath=`.status.aggregator`
 // +kubebuilder:printcolumn:name="Address",type=string,priority=1,JSONPath=`.status.address`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Backup",type=date,priority=1,JSONPath=`.status.lastBackupTime`,description="Since the last backup was complete"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="`metadata.name` must be no longer than 40 characters: the names of the objects made for it are longer"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="`metadata.name` must be a DNS label that starts with a letter: a Service of that name is made"
@@ -311,6 +312,10 @@ type ReplicationGroupStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	LagEntries *int64 `json:"lagEntries,omitempty"`
+
+	// lastBackupTime is when the last backup by `kubectl bobtail backup` was complete.
+	// +optional
+	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`
 
 	// configHash is that of the configuration that members should run.
 	// +optional

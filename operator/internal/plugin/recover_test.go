@@ -135,7 +135,7 @@ func TestBackup(t *testing.T) {
 	for _, schedule := range []string{"", "0 3 * * *"} {
 		c := clusterOf(t, stuckGroup(), aClaim("backups"))
 		var out bytes.Buffer
-		if err := backup(context.Background(), streams{&out, &out}, c, "orders", backupOptions{"backups", schedule}); err != nil {
+		if err := backup(context.Background(), streams{&out, &out}, c, "orders", backupOptions{"backups", schedule, 7}); err != nil {
 			t.Fatal(err)
 		}
 		jobs, crons := &batchv1.JobList{}, &batchv1.CronJobList{}
@@ -163,8 +163,17 @@ func TestBackup(t *testing.T) {
 		if near.LabelSelector.MatchLabels["statefulset.kubernetes.io/pod-name"] != "orders-member-0" || near.TopologyKey != corev1.LabelHostname {
 			t.Errorf("%q: near %+v", schedule, near)
 		}
-		if a := pod.Containers[0].Args; a[1] != "--data=/disk/data" || a[2] != "--backup-to=/backup/$(POD_NAME)" || !pod.Containers[0].VolumeMounts[0].ReadOnly {
+		if a := pod.Containers[0].Args; a[1] != "--data=/disk/data" || a[2] != "--backup-to=/backup/$(POD_NAME)" || a[3] != "--backup-keep=7" || !pod.Containers[0].VolumeMounts[0].ReadOnly {
 			t.Errorf("%q: %v", schedule, a)
+		}
+	}
+}
+
+// without a number all copies stay.
+func TestBackupsThatStay(t *testing.T) {
+	for _, arg := range backupPod(stuckGroup(), backupOptions{claim: "backups"}).Containers[0].Args {
+		if strings.HasPrefix(arg, "--backup-keep") {
+			t.Error(arg)
 		}
 	}
 }

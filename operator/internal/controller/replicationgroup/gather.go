@@ -46,6 +46,9 @@ func (r *Reconciler) gather(ctx context.Context, group *v1alpha1.ReplicationGrou
 	if err := r.gatherOwned(ctx, s); err != nil {
 		return nil, err
 	}
+	if err := r.gatherBackups(ctx, s); err != nil {
+		return nil, err
+	}
 	var err error
 	if s.authority, err = r.Authority(ctx); err != nil {
 		return nil, err

@@ -46,6 +46,9 @@ type snapshot struct {
 	live     *dataplane.GroupConfig
 	liveHash string
 
+	// lastBackup is when the last backup whose Job is there was complete; zero: none.
+	lastBackup time.Time
+
 	keys, tls *corev1.Secret
 	freshKey  []byte
 	authority *pki.Authority

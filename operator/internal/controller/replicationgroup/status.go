@@ -414,7 +414,8 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.Repli
 	}, group.Generation, s.now)
 	st.Replicas, st.Selector = int32(len(s.places)), labels.SelectorFromSet(render.Selector(group.Name, v1alpha1.ComponentMember)).String()
 	st.Address, st.ConfigHash = render.GroupAddress(group), p.hash
-	st.Members, st.Boxes, st.Aggregator = v.members, boxNames(p.doc), aggregatorUse(s)
+	st.Members, st.LastBackupTime = v.members, newerBackup(st.LastBackupTime, s.lastBackup)
+	st.Boxes, st.Aggregator = boxNames(p.doc), aggregatorUse(s)
 	if st.FormedTime == nil && s.formed() && p.record.cluster != "" {
 		now := metav1.NewTime(s.now.Truncate(1e9))
 		st.FormedTime = &now
