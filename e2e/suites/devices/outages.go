@@ -119,7 +119,7 @@ func (s *Suite) kubeletRestarts(ctx context.Context) error {
 			}
 			return s.offers(ctx, "4")
 		})
-		return errors.Join(err, s.settled(ctx, counted, before), s.eachHasItsOwn(ctx))
+		return errors.Join(err, s.settled(ctx, counted, before), s.eachHasItsOwn(ctx, counted))
 	})
 }
 

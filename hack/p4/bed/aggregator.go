@@ -100,10 +100,10 @@ func (a *Aggregator) Write(g Group) error {
 	}
 	var err error
 	if len(a.group.Members) > 0 {
-		err = first(err, a.Delete(aggregate+"group_of", exact(AggregatorIP, AggregatorPort)))
+		err = first(err, a.Delete(aggregate+"group_of", exact(AggregatorIP, AggregatorPort), 0))
 		for slot := 1; slot <= len(a.group.Members); slot++ {
-			err = first(err, a.Delete(aggregate+"member", exact(memberKey(slot)...)))
-			err = first(err, a.Delete(tell+"receiver", exact(GroupNumber, uint64(slot))))
+			err = first(err, a.Delete(aggregate+"member", exact(memberKey(slot)...), 0))
+			err = first(err, a.Delete(tell+"receiver", exact(GroupNumber, uint64(slot)), 0))
 		}
 	}
 	a.group = g
