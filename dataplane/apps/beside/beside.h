@@ -36,9 +36,10 @@ struct beside_kind {
     unsigned ports;             // 1…BESIDE_PORTS; the last one is read first
     struct bt_cli_option extra; // an option of its own, its value an int; name NULL: none
 
-    // Its addresses, as the document says. False: the document has no place for it, and *e says so.
-    bool (*place)(const struct bt_group_document *d, const char *name, struct bt_addr local[BESIDE_PORTS],
-                  struct bt_ctl_error *e);
+    // Its addresses, as the document says. addressed: it was told its own, and needs the ports alone. False: the
+    // document has no place for it, and *e says so.
+    bool (*place)(const struct bt_group_document *d, const char *name, bool addressed,
+                  struct bt_addr local[BESIDE_PORTS], struct bt_ctl_error *e);
     void *(*open)(const struct beside_made_of *m, uint64_t now); // NULL: no memory
     // A new document and new keys; place and may_follow were asked before. False: no memory, and all is as it was.
     bool (*reconfigure)(void *it, uint64_t now, const struct bt_group_document *d, const struct bt_keyring *keys);

@@ -64,13 +64,15 @@ static bool may_become(const struct beside *b, const struct bt_group_document *n
                        struct bt_ctl_error *e)
 {
     struct bt_addr now[BESIDE_PORTS];
-    if (!b->kind->place(next, b->opt.name, said, e)) {
+    bool addressed = b->override.port != 0;
+    if (!b->kind->place(next, b->opt.name, addressed, said, e)) {
         return false;
     }
     if (b->it == NULL) {
         return true;
     }
-    if (!bt_group_document_may_follow(&b->document, next, e) || !b->kind->place(&b->document, b->opt.name, now, e)) {
+    if (!bt_group_document_may_follow(&b->document, next, e) ||
+        !b->kind->place(&b->document, b->opt.name, addressed, now, e)) {
         return false;
     }
     bool same = true;

@@ -8,9 +8,10 @@
 
 enum registers { WHOLE, SWITCH };
 
-static bool place(const struct bt_group_document *d, const char *name, struct bt_addr local[BESIDE_PORTS],
-                  struct bt_ctl_error *e)
+static bool place(const struct bt_group_document *d, const char *name, bool addressed,
+                  struct bt_addr local[BESIDE_PORTS], struct bt_ctl_error *e)
 {
+    (void)addressed; // members send to the one that is named, and to no other
     if (d->protocol != BT_GROUP_HOVERCRAFT_PLUS_PLUS) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "group.protocol",
                              "must be HovercRaftPlusPlus: no other protocol has an aggregator");

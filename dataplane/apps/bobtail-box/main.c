@@ -5,13 +5,18 @@
 #include "run/box.h"
 #include "shell/start.h"
 
-static bool place(const struct bt_group_document *d, const char *name, struct bt_addr local[BESIDE_PORTS],
-                  struct bt_ctl_error *e)
+// A box that was told its address need not be named: a pod that came again serves by the document that there is, while
+// nobody is there to write another one. Members then tell the box before it what they answered.
+static bool place(const struct bt_group_document *d, const char *name, bool addressed,
+                  struct bt_addr local[BESIDE_PORTS], struct bt_ctl_error *e)
 {
     const struct bt_group_document_box *own = bt_group_document_box_find(d, name);
     if (!bt_group_document_is_apart(d)) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "group.protocol",
                              "must not be Raft: a Raft group's clients send to its leader, not to a box");
+    }
+    if (own == NULL && addressed) {
+        own = &d->box[0];
     }
     if (own == NULL) {
         return bt_ctl_refuse(e, BT_CTL_INVALID_CONFIG, "boxes", "must name this process, \"%s\"", name);

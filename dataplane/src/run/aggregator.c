@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "run/member.h"
+#include "run/cluster.h"
 
 struct bt_aggregator_front {
     struct bt_aggregator_front_config conf;

@@ -2,25 +2,16 @@
 // See member.h: a member's beginning and end, and its turns.
 #include "run/member.h"
 
-#include <sodium/crypto_hash_sha256.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "run/member_internal.h"
 
 enum { BODY_AVERAGE = 512, BODIES_LEAST = 1 << 22, PIPELINE = 4, KEEP_SHARE = 8, PENDING_MOST = 8192 };
 enum { KEPT_LEAST = 1024, RECENT_PAIRS = 1 << 17, BOUND = 128 };
 static const uint64_t MS = 1000000;
-
-uint64_t bt_member_wire_cluster(const uint8_t cluster[16])
-{
-    uint8_t sum[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256(sum, cluster, 16);
-    return bt_get64(sum);
-}
 
 void member_stop(struct bt_member *m, enum bt_member_phase phase, const char *reason, const char *format, ...)
 {

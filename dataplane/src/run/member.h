@@ -14,6 +14,7 @@
 #include "ctl/group_document.h"
 #include "replica/replica.h"
 #include "rpc/server.h"
+#include "run/cluster.h"
 #include "wire/group_packet.h"
 
 #define BT_MEMBER_CLIENTS 0u // bt_pkt.local of the port that takes clients' requests
@@ -155,8 +156,5 @@ const uint64_t *bt_member_counters(const struct bt_member *m);
 const uint64_t *bt_member_core_counters(const struct bt_member *m);   // NULL: there is no core
 const uint64_t *bt_member_server_counters(const struct bt_member *m); // likewise
 uint32_t bt_member_backlog(const struct bt_member *m);
-
-// The 64 bits that stand for a cluster on the wire.
-uint64_t bt_member_wire_cluster(const uint8_t cluster[16]);
 
 #endif

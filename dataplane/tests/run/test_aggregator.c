@@ -324,6 +324,46 @@ static void r345_the_aggregator_has_no_disk(void **state)
     bed_close(&b);
 }
 
+static bool holds_more(struct bed *bed, uint16_t id)
+{
+    struct bt_member_status s = bed_status(bed, id);
+    return s.core.last >= s.core.commit + 20;
+}
+
+static void i13_what_the_aggregator_commits_late_is_not_answered(void **state)
+{
+    (void)state;
+    open_group(3, false);
+    uint16_t f = (uint16_t)(bed_leader(&b) % 3 + 1), other = (uint16_t)(f % 3 + 1);
+    other = other == bed_leader(&b) ? (uint16_t)(other % 3 + 1) : other;
+    write_until_done(1);
+    all_hold(3, 1);
+    b.cut[other] = true; // so that nothing more is committed while one disk waits
+    atomic_store(&b.disk[f].stalled, true);
+    for (int i = 0; i < 60; i++) { // some of them this follower is to answer
+        bed_send(&b, &(struct bed_ask){.to = BED_BOX, .policy = BT_POLICY_REPLICATED_WRITE, .add = 1});
+        bed_step(&b);
+    }
+    bed_until(&b, holds_more, f);
+    b.cut[f] = true;
+    atomic_store(&b.disk[f].stalled, false);
+    struct bt_member_status s = bed_status(&b, f);
+    for (int ms = 0; ms < 3000; ms++) {
+        bed_step(&b);
+    }
+    uint64_t before = bt_member_counters(b.member[f])[BT_MEMBER_ANSWERED];
+    struct bt_addr to = bed_address(f, 8100);
+    struct bt_group_message m = message(BT_GROUP_COMMITTED, BT_GROUP_AGGREGATOR, bed_status(&b, f).core.term);
+    m.committed = (struct bt_group_committed){.epoch = 1, .commit = s.core.last};
+    b.cut[f] = false;
+    bed_give(&b, f, packet(&m, &b.document.aggregator.address, &to, 0, &b.keys.key[0]));
+    bt_member_turn(b.member[f], b.now, false);
+    assert_true(bed_status(&b, f).core.applied >= s.core.commit + 20);
+    assert_int_equal(bt_member_counters(b.member[f])[BT_MEMBER_ANSWERED], before);
+    assert_true(bt_member_counters(b.member[f])[BT_MEMBER_ANSWER_TOO_LATE] > 0);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +376,7 @@ int main(void)
         cmocka_unit_test(r345_of_another_group_or_to_nobody_there),
         cmocka_unit_test(r382_a_disk_that_the_log_does_not_know_is_not_counted),
         cmocka_unit_test(r345_the_aggregator_has_no_disk),
+        cmocka_unit_test(i13_what_the_aggregator_commits_late_is_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

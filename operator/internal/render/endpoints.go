@@ -33,7 +33,7 @@ const nobody = "nobody"
 func selects(in Input, component string) map[string]string {
 	switch {
 	case !ownSlices(in):
-		return Selector(in.Service.Name, component)
+		return Selector(in.of().GetName(), component)
 	case in.EmptyingSelector:
 		return Selector(in.Service.Name, nobody)
 	}

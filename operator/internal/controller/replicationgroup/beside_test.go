@@ -131,7 +131,7 @@ func TestReadyBeside(t *testing.T) {
 		{"the box is not acknowledged", func(s *scene) { s.states["box-a"].AppliedHash = "" }, v1alpha1.ReasonNotProgrammed, "4 of 5 pods acknowledged generation 4; waiting for box-a", v1alpha1.AggregatorInUse},
 		{"the aggregator is not", func(s *scene) { s.states["agg-a"].AppliedHash = "" }, v1alpha1.ReasonNotProgrammed, "waiting for agg-a", v1alpha1.AggregatorInUse},
 		{"the box refuses", func(s *scene) {
-			s.states["box-a"] = &dataplane.SidecarState{LastError: &dataplane.ConfigError{Hash: s.liveHash, Field: "boxes", Message: "no"}}
+			s.states["box-a"] = &dataplane.SidecarState{LastError: &dataplane.ApplyError{Hash: s.liveHash, Field: "boxes", Message: "no"}}
 		}, v1alpha1.ReasonNotProgrammed, "box-a refused the configuration: boxes: no", v1alpha1.AggregatorInUse},
 		{"no box is ready", func(s *scene) { s.beside[v1alpha1.ComponentBox][0].Status.Conditions[0].Status = corev1.ConditionFalse }, v1alpha1.ReasonNoBox, "clients reach no member; nothing is lost: box-a", v1alpha1.AggregatorInUse},
 		{"no box is there", func(s *scene) { s.beside[v1alpha1.ComponentBox] = nil }, v1alpha1.ReasonNoBox, "its Deployment orders-box has none", v1alpha1.AggregatorInUse},
