@@ -161,12 +161,12 @@ static void decide(struct loop *l, double rps)
 
 void sim_elastic_defaults(struct sim_elastic_model *m, enum sim_elastic_pattern pattern, uint64_t seed)
 {
-    *m = (struct sim_elastic_model){pattern, 15e3, 500e3, 100, seed};
+    *m = (struct sim_elastic_model){pattern, 15e3, 500e3, 100, 5, BT_OBJECTIVE_ENERGY, seed};
 }
 
 static void start(struct loop *l)
 {
-    uint32_t rungs = bt_ladder(&machine, BT_OBJECTIVE_ENERGY, l->rung, BT_LADDER_MAX);
+    uint32_t rungs = bt_ladder(&machine, l->m->objective, l->rung, BT_LADDER_MAX);
     const struct bt_rung all = {.cores = machine.cores, .smt = machine.smt, .mhz = machine.mhz_nominal};
     for (uint32_t i = 0; i < rungs; i++) {
         l->capacity[i] = NOMINAL_RPS * bt_rung_capacity(&l->rung[i]) / bt_rung_capacity(&all);
@@ -176,13 +176,28 @@ static void start(struct loop *l)
                                                .rungs = rungs,
                                                .delay_bound_ns = l->m->delay_bound_ns,
                                                .margin = 0.1,
-                                               .hold_off = 5},
+                                               .hold_off = l->m->hold_off},
                     0);
     sim_stream_seed(&l->rng, l->m->seed, SIM_STREAM_ARRIVAL);
 }
 
+double sim_elastic_watts(const struct bt_rung *rung)
+{
+    double core = 6.0 * (rung->smt > 1 ? 1.15 : 1.0) * pow(rung->mhz / 2400.0, 2.2);
+    return 20.0 + rung->cores * core;
+}
+
+/* The background job scales with its cores, and gains nothing from second threads or turbo (Z-16). */
+static void account(const struct loop *l, struct sim_elastic_result *out)
+{
+    const struct bt_rung *now = &l->rung[l->elastic.rung], *highest = &l->rung[l->elastic.setup.rungs - 1u];
+    out->power_saved += (1.0 - sim_elastic_watts(now) / sim_elastic_watts(highest)) / SECONDS;
+    out->background_share += (double)now->background / machine.cores / SECONDS;
+}
+
 static void end_of_second(struct loop *l, struct sim_elastic_result *out)
 {
+    account(l, out);
     out->seconds++;
     out->violations += l->late > 0.01 * l->served;
     out->mean_rung += (l->elastic.rung + 1.0) / SECONDS;

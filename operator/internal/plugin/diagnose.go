@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
@@ -36,6 +39,7 @@ const (
 	causeLost      = "Unanswered"
 	causeClients   = "ClientIngressRule"
 	causeNotServed = "NotReady"
+	causeCores     = "CoresMissing"
 )
 
 // busy is the load of the workers above which queues explain themselves: M/M/16
@@ -60,6 +64,7 @@ func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService,
 	objective := time.Duration(slo.Spec.LatencyMicroseconds) * time.Microsecond
 	p := slo.Spec.Percentile
 	add(ofReadiness(service, o))
+	add(ofCores(service))
 	tooSlow := ofServiceTime(slo, o, p, objective)
 	add(tooSlow)
 	add(ofLoad(service, slo, o))
@@ -82,6 +87,26 @@ func ofReadiness(service *v1alpha1.RpcService, o *observation) *finding {
 		"kubectl describe rpcsvc " + service.Name + "; kubectl get pods -l " + v1alpha1.LabelService + "=" + service.Name}
 }
 
+// ofCores is what `spec.scheduling` asks for and servers do not have, or do not know of.
+func ofCores(service *v1alpha1.RpcService) *finding {
+	next := "kubectl describe rpcsvc " + service.Name + "; docs/guides/work-stealing.md"
+	if c := meta.FindStatusCondition(service.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonServerIgnoresScheduling {
+		return &finding{causeCores, c.Message, next}
+	}
+	if c := meta.FindStatusCondition(service.Status.Conditions, v1alpha1.ConditionCoresAsAsked); c != nil && c.Status == metav1.ConditionFalse {
+		return &finding{causeCores, c.Message, next}
+	}
+	return nil
+}
+
+// executors are what executes requests at once: workers, or the cores behind them.
+func executors(service *v1alpha1.RpcService) (n float64, what string) {
+	if c := service.Status.Scheduling; c != nil && c.AllowedCores > 0 {
+		return float64(c.AllowedCores), "cores"
+	}
+	return float64(service.Status.ReadyWorkers), "workers"
+}
+
 // ofServiceTime is what no worker more takes away: the service time, and what the
 // operator measured on top of it while nothing was queued.
 func ofServiceTime(slo *v1alpha1.ServiceLevelObjective, o *observation, p string, objective time.Duration) *finding {
@@ -102,14 +127,14 @@ func ofServiceTime(slo *v1alpha1.ServiceLevelObjective, o *observation, p string
 
 // ofLoad compares the work that arrives with the workers there are.
 func ofLoad(service *v1alpha1.RpcService, slo *v1alpha1.ServiceLevelObjective, o *observation) *finding {
-	workers := float64(service.Status.ReadyWorkers)
+	workers, what := executors(service)
 	finished := o.service.Total() - o.service.Inf()
 	if workers == 0 || finished == 0 {
 		return nil
 	}
 	mean := float64(o.service.SumNanoseconds()) / float64(finished) / 1e9
 	load := o.perSecond * mean / workers
-	text := fmt.Sprintf("%.0f requests/s of %s on average keep %.0f workers %.0f%% busy", o.perSecond, short(time.Duration(mean*1e9)), workers, 100*load)
+	text := fmt.Sprintf("%.0f requests/s of %s on average keep %.0f %s %.0f%% busy", o.perSecond, short(time.Duration(mean*1e9)), workers, what, 100*load)
 	over := false
 	if c := slo.Status.Capacity; c != nil {
 		text += "; estimated capacity under the objective " + c.Range + " requests/s"

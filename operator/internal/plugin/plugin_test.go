@@ -162,6 +162,15 @@ func TestDiagnose(t *testing.T) {
 		{"not ready", causeNotServed, "12/16 workers ready", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
 			s.Status.Workers, s.Status.ReadyWorkers = "12/16", 12
 		}},
+		{"load of cores behind a worker", causeWorkers, "keep 4 cores 95% busy", func(o *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
+			s.Status.Scheduling, o.perSecond = &v1alpha1.SchedulingStatus{AllowedCores: 4}, 3800
+		}},
+		{"fewer processors", causeCores, "pod x may use 1", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCoresAsAsked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFewerProcessors, Message: "pod x may use 1"}}
+		}},
+		{"a server that ignores the field", causeCores, "knows nothing", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonServerIgnoresScheduling, Message: "it knows nothing"}}
+		}},
 		{"unread", causeUnread, "read pod x: refused", func(o *observation, _ *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
 			o.unread = []string{"read pod x: refused"}
 		}},

@@ -70,7 +70,7 @@ func TestStatusNamesWhatFeaturesLack(t *testing.T) {
 	})
 	set.Resources[0].APIResources = slices.DeleteFunc(set.Resources[0].APIResources, func(r metav1.APIResource) bool { return r.Kind == "ProgrammableSwitch" })
 	got := with(t, c.features(t.Context()), "features")
-	if len(got) != 3 || got[0].Outcome != fine || !strings.HasSuffix(got[0].Says, "for experiments, groups") ||
+	if len(got) != 3 || got[0].Outcome != fine || !strings.HasSuffix(got[0].Says, "for experiments, groups, cores") ||
 		got[1].Outcome != failed || !strings.Contains(got[1].Says, "`spec.device` of an RpcService waits: the operator lacks the right to get, list, watch, create, patch endpointslices.discovery.k8s.io") ||
 		got[2].Outcome != failed || !strings.Contains(got[2].Says, "lacks kind ProgrammableSwitch") || !strings.Contains(got[2].Next, "helm upgrade") {
 		t.Errorf("%+v", got)
