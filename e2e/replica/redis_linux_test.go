@@ -276,9 +276,10 @@ func TestRedisSettings(t *testing.T) {
 // Two servers that share a folder are refused: they would take up one another's data.
 func TestRedisSharedFolder(t *testing.T) {
 	p, _ := beginRedis(t, 1, 1, Kind{})
-	argv, err := p.g.redis(p.g.Members[0], []string{"--name=m2"})
+	m := p.g.Members[0]
+	argv, err := p.g.redis(m, []string{"--name=m2"})
 	p.must(err)
-	out, err := exec.Command(argv[0], append(argv[1:], "name=m2")...).CombinedOutput()
+	out, err := p.g.Net.Command(context.Background(), m.Host, append(argv, "--port", "6380")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "dir must be this server's own") {
 		t.Errorf("%v: %s", err, out)
 	}
