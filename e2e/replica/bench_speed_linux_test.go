@@ -109,9 +109,15 @@ func ourSide(t *testing.T, name, dir string, kind Kind) side {
 	kind.Here, kind.Patient = true, true
 	g, err := NewGroup(dir, speedMembers, speedMembers, kind)
 	t.Cleanup(func() {
-		if g != nil {
-			if err := g.Close(); err != nil {
-				t.Error(err)
+		if g == nil {
+			return
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, m := range g.All() {
+			if t.Failed() && m.proc != nil {
+				t.Logf("%s:\n%s", m.Name, bed.Tail(m.proc.Log, 12))
 			}
 		}
 	})

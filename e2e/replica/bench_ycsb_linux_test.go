@@ -50,6 +50,14 @@ func (p *play) stats(m *Member) map[string]calls {
 // ycsb runs the workload against a group of n servers, and returns what each executed.
 func ycsb(t *testing.T, n int) (list []map[string]calls) {
 	t.Helper()
+	if !t.Run(fmt.Sprint("n", n), func(t *testing.T) { list = workload(t, n) }) {
+		t.FailNow()
+	}
+	return list
+}
+
+func workload(t *testing.T, n int) (list []map[string]calls) {
+	t.Helper()
 	p := begin(t, n, n, Kind{Redis: true, HovercRaft: true, Volatile: true, Repliers: "Random", Patient: true, Here: true})
 	c, err := redis.Dial(context.Background(), replica.Config{Members: []string{p.g.Box.Address()}, Timeout: patience})
 	p.must(err)

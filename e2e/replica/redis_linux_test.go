@@ -131,6 +131,39 @@ func TestRedisSnapshots(t *testing.T) {
 	}
 }
 
+// FLUSHALL ends a snapshot that is being written; another one is written, and all is
+// there after a restart.
+func TestRedisFlushes(t *testing.T) {
+	p, c := beginRedis(t, 3, 3, Kind{})
+	for i := range 8 {
+		for _, m := range p.g.Members {
+			_ = p.g.Order(m, "snapshot", nil) // one that is busy with another is fine
+		}
+		_, err := c.WriteAll(context.Background(), redis.Command{"FLUSHALL"}, redis.Command{"SET", "after", fmt.Sprint(i)})
+		p.must(err)
+	}
+	for _, m := range p.g.Members {
+		p.must(until("a snapshot of "+m.Name, func() bool {
+			_ = p.g.Order(m, "snapshot", nil)
+			s := p.g.Status(m)
+			return s != nil && s.Snapshot.Index > 0
+		}))
+	}
+	for _, m := range p.g.Members {
+		m.Kill()
+	}
+	for _, m := range p.g.Members {
+		p.must(p.g.Start(m))
+	}
+	p.must(p.g.AwaitReady(p.g.Members...))
+	p.same(p.g.Members...)
+	v, err := c.Read(context.Background(), "GET", "after")
+	p.must(err)
+	if v.Text != "7" {
+		t.Fatalf("after is %q", v.Text)
+	}
+}
+
 // Every command of this Redis has a row in the table of the module, and what counts
 // as a read, or as a write, is one for Redis, too.
 func TestRedisCommands(t *testing.T) {
@@ -276,9 +309,10 @@ func TestRedisSettings(t *testing.T) {
 // Two servers that share a folder are refused: they would take up one another's data.
 func TestRedisSharedFolder(t *testing.T) {
 	p, _ := beginRedis(t, 1, 1, Kind{})
-	argv, err := p.g.redis(p.g.Members[0], []string{"--name=m2"})
+	m := p.g.Members[0]
+	argv, err := p.g.redis(m, []string{"--name=m2"})
 	p.must(err)
-	out, err := exec.Command(argv[0], append(argv[1:], "name=m2")...).CombinedOutput()
+	out, err := p.g.Net.Command(context.Background(), m.Host, append(argv, "--port", "6380")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "dir must be this server's own") {
 		t.Errorf("%v: %s", err, out)
 	}
