@@ -77,14 +77,18 @@ ENTRYPOINT ["/minimal"]
 FROM docker.io/library/debian:bookworm-slim AS c-build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      gcc libc6-dev libdpdk-dev libsodium-dev meson ninja-build pkg-config \
+      binutils gcc libc6-dev libdpdk-dev libsodium-dev meson ninja-build pkg-config python3 \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY VERSION ./
+# lwIP's source, pinned; apt here is what hack/deps uses, too.
+ARG DEBIAN_MIRROR=http://deb.debian.org/debian
+COPY hack/deps/lwip hack/deps/versions.env hack/deps/
+RUN BOBTAIL_CACHE=/lwip DEBIAN_MIRROR=$DEBIAN_MIRROR hack/deps/lwip
 COPY dataplane dataplane
 # /build may be a volume that outlives this build: then only what changed is compiled.
 RUN meson setup /build/dataplane dataplane $(test ! -e /build/dataplane/build.ninja || echo --reconfigure) \
-      --buildtype=release -Dtests=false -Ddpdk=enabled -Ddpdk_link=static -Dfast_path=enabled \
+      --buildtype=release -Dtests=false -Dlwip=enabled -Dlwip_source="$(BOBTAIL_CACHE=/lwip hack/deps/lwip --print)" -Ddpdk=enabled -Ddpdk_link=static -Dfast_path=enabled \
  && ninja -C /build/dataplane \
       apps/bobtail-router/bobtail-router apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load \
       apps/bobtail-crab-lb/bobtail-crab-lb apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box \

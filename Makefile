@@ -337,6 +337,19 @@ packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_p
 	hack/test/packet_tests.py --measurements $(MEASURED)/packet-tests.json; code=$$?; \
 	  $(REPORT) packet-tests --measurements $(MEASURED)/packet-tests.json && exit $$code
 
+.PHONY: tcp-dpdk tcp-dpdk-short
+tcp-dpdk: ## TCP past the kernel against curl, redis-cli, redis-benchmark and wrk, over af_packet and af_xdp; a bad wire, a flood (1 min)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED)
+	hack/test/tcp_dpdk.py --measurements=$(MEASURED)/tcp-dpdk.json; code=$$?; \
+	  $(REPORT) tcp-dpdk --measurements $(MEASURED)/tcp-dpdk.json && exit $$code
+
+tcp-dpdk-short: ## The same with some hundred requests of each client, over af_packet (15 s)
+	@hack/dataplane build release >/dev/null
+	@mkdir -p $(MEASURED)
+	hack/test/tcp_dpdk.py --requests=400 --drivers=af_packet --measurements=$(MEASURED)/tcp-dpdk-short.json; code=$$?; \
+	  $(REPORT) tcp-dpdk-short --measurements $(MEASURED)/tcp-dpdk-short.json && exit $$code
+
 .PHONY: fc-drops
 fc-drops: ## DROPs at 1.5 times what servers can do, with flow control over without (1 min)
 	@hack/dataplane build release >/dev/null

@@ -3,6 +3,8 @@
 // packet a frame without a copy. Behind the interface of base/pkt.h is a DPDK pool with a cache per thread.
 #include "io/dpdk_internal.h"
 
+#include <rte_errno.h>
+#include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 #include <string.h>
 
@@ -37,10 +39,41 @@ void bt_dpdk_pool_interface(struct bt_dpdk_device *dev)
     dev->pool = (struct bt_pool){.get = pool_get, .put = pool_put};
 }
 
+// What rte_pktmbuf_pool_create does, with flags.
+static struct rte_mempool *pool_with(const char *name, uint32_t buffers, unsigned flags)
+{
+    struct rte_pktmbuf_pool_private sizes = {.mbuf_data_room_size = RTE_PKTMBUF_HEADROOM + BT_PKT_BUFFER,
+                                             .mbuf_priv_size = (uint16_t)BT_DPDK_PRIV_BYTES};
+    unsigned each = (unsigned)sizeof(struct rte_mbuf) + sizes.mbuf_priv_size + sizes.mbuf_data_room_size;
+    struct rte_mempool *pool = rte_mempool_create_empty(name, buffers, each, buffers >= 4 * CACHE ? CACHE : 0, sizeof sizes,
+                                                        SOCKET_ID_ANY, flags);
+    if (pool == NULL) {
+        return NULL;
+    }
+    int failed = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+    if (failed == 0) {
+        rte_pktmbuf_pool_init(pool, &sizes);
+        failed = rte_mempool_populate_default(pool);
+    }
+    if (failed < 0) {
+        rte_mempool_free(pool);
+        rte_errno = -failed;
+        return NULL;
+    }
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+    return pool;
+}
+
+// Usually no buffer crosses a page, which leaves room between them: with ordinary memory nearly half of it. A driver that
+// takes a pool for so many times the size of a buffer would then not know the last of them.
+struct rte_mempool *bt_dpdk_pool_dense(const char *name, uint32_t buffers)
+{
+    return pool_with(name, buffers, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+}
+
 struct rte_mempool *bt_dpdk_pool_new(const char *name, uint32_t buffers)
 {
-    return rte_pktmbuf_pool_create(name, buffers, buffers >= 4 * CACHE ? CACHE : 0, (uint16_t)BT_DPDK_PRIV_BYTES,
-                                   RTE_PKTMBUF_HEADROOM + BT_PKT_BUFFER, SOCKET_ID_ANY);
+    return pool_with(name, buffers, 0);
 }
 
 struct bt_pool *bt_dpdk_pool(struct bt_dpdk_device *dev)

@@ -245,7 +245,11 @@ static int make_buffers(struct bt_dpdk_device *dev, const struct bt_dpdk_device_
     uint32_t n = cfg->buffers != 0 ? cfg->buffers : BT_DPDK_DEFAULT_BUFFERS;
     snprintf(name, sizeof name, "bobtail%u", dev->port);
     dev->own_buffers = cfg->buffers_of == NULL;
-    dev->buffers = dev->own_buffers ? bt_dpdk_pool_new(name, n) : cfg->buffers_of;
+    if (!dev->own_buffers) {
+        dev->buffers = cfg->buffers_of;
+    } else {
+        dev->buffers = dev->keeps_buffers ? bt_dpdk_pool_dense(name, n) : bt_dpdk_pool_new(name, n);
+    }
     if (dev->buffers == NULL) {
         snprintf(err, errlen, "no memory for %u packet buffers: %s; give DPDK more memory or ask for fewer buffers", n,
                  rte_strerror(rte_errno));

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/toeplitz.h"
+
 enum { FIRST_FREE = 49152, FREE_PORTS = 16384 }; // RFC 6335 §6: nobody has a claim on these
 
 static bool is_wanted(const struct bt_dpdk_config *cfg, uint16_t port)
@@ -153,6 +155,16 @@ static uint32_t tell_everyone(struct bt_dpdk *d, const struct bt_pkt *frame)
     return told;
 }
 
+// TCP: a flow has its io, whichever queue its segments came by. NULL: it is none.
+static struct bt_dpdk *of_flow(struct bt_dpdk_device *dev, const struct bt_pkt *frame)
+{
+    uint32_t hash;
+    if (!bt_link_tcp_flow(frame->data, frame->len, &hash)) {
+        return NULL;
+    }
+    return atomic_load_explicit(&dev->io[bt_toeplitz_queue(hash, dev->n_ios)], memory_order_acquire);
+}
+
 unsigned bt_dpdk_dispatch(struct bt_dpdk *d, struct bt_pkt **frames, unsigned n)
 {
     struct bt_dpdk_device *dev = d->dev;
@@ -168,6 +180,9 @@ unsigned bt_dpdk_dispatch(struct bt_dpdk *d, struct bt_pkt **frames, unsigned n)
             to = d;
         } else if (where == BT_LINK_STEER_PORT) {
             to = atomic_load_explicit(&dev->listener[port], memory_order_acquire);
+        }
+        if (where == BT_LINK_STEER_FIRST && dev->link.takes_tcp) {
+            to = of_flow(dev, frame);
         }
         if (to == NULL) { // somebody has to count it: the io whose link answers
             to = atomic_load_explicit(&dev->io[0], memory_order_acquire);

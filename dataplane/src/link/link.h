@@ -58,7 +58,8 @@ struct bt_link_config {
     bool tx_no_udp_sum; // send none over IPv4, unless tx_udp_sum; over IPv6 there must be one
 
     // TCP packets for own addresses are handed up whole, as packets of local port n_locals (E-22): for a balancer,
-    // which reads and changes the IP header itself.
+    // which reads and changes the IP header itself, or for a stack (tcp/stack.h). BT_PKT_RX_L4_OK says that the
+    // checksum need not be looked at again.
     bool takes_tcp;
 
     // One of several links of one port, fed by queues: it learns from ARP, discovery and ICMP errors but does
@@ -216,6 +217,8 @@ enum bt_link_steer {
     BT_LINK_STEER_FIRST, // everything else: the link that is not secondary counts it
 };
 enum bt_link_steer bt_link_steer(const uint8_t *frame, uint32_t len, uint16_t *udp_port);
+// Of such a frame, whether it is TCP, and the hash of its flow (Z-09).
+bool bt_link_tcp_flow(const uint8_t *frame, uint32_t len, uint32_t *hash);
 
 // "02:00:00:00:00:01"; returns 0, or -1 with *mac untouched.
 int bt_link_mac_parse(const char *text, uint8_t mac[6]);

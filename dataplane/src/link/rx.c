@@ -4,6 +4,7 @@
 #include "link/internal.h"
 
 #include "base/bytes.h"
+#include "base/toeplitz.h"
 
 static const enum bt_link_counter reason_of[] = {
     [BT_FRAME_TRUNCATED] = BT_LINK_DROP_TRUNCATED, [BT_FRAME_HEADER] = BT_LINK_DROP_IP_HEADER,
@@ -95,8 +96,10 @@ static enum bt_link_verdict take_udp(struct bt_link *l, uint64_t now, struct bt_
 // the checksum by what it changed, so that one a kernel left to a device is completed here.
 static enum bt_link_verdict take_tcp(struct bt_link *l, struct bt_pkt *pkt, const struct bt_ip *ip)
 {
-    if (l->rx_unfinished) {
-        l->counters[BT_LINK_RX_UNFINISHED] += bt_tcp_finish(pkt->data + (ip->body - pkt->data), ip);
+    bool right = l->rx_trusted || (pkt->offload & BT_PKT_RX_L4_OK) != 0;
+    if (l->rx_unfinished && bt_tcp_finish(pkt->data + (ip->body - pkt->data), ip)) {
+        l->counters[BT_LINK_RX_UNFINISHED]++;
+        right = true;
     }
     bt_pkt_pull(pkt, BT_ETHER_HEAD);
     link_resize(pkt, (uint32_t)(ip->body - ip->head) + ip->body_len);
@@ -104,7 +107,7 @@ static enum bt_link_verdict take_tcp(struct bt_link *l, struct bt_pkt *pkt, cons
     pkt->dst = ip->dst;
     pkt->local = (uint16_t)l->n_locals;
     pkt->ttl = ip->ttl;
-    pkt->offload = 0;
+    pkt->offload = right ? BT_PKT_RX_L4_OK : 0;
     pkt->tx_as_src = 0;
     pkt->next = NULL;
     l->counters[BT_LINK_RX_TCP]++;
@@ -230,6 +233,27 @@ enum bt_link_verdict bt_link_rx(struct bt_link *l, uint64_t now, struct bt_pkt *
 {
     pkt->t_rx_ns = now;
     return bt_link_rx_burst(l, &pkt, 1, out) == 1 ? BT_LINK_UDP : BT_LINK_TAKEN;
+}
+
+bool bt_link_tcp_flow(const uint8_t *frame, uint32_t len, uint32_t *hash)
+{
+    struct bt_ip ip;
+    if (len < BT_ETHER_HEAD) {
+        return false;
+    }
+    uint16_t type = bt_get16(frame + 12);
+    bool v4 = type == BT_ETHER_IP4;
+    frame += BT_ETHER_HEAD;
+    len -= BT_ETHER_HEAD;
+    if ((!v4 && type != BT_ETHER_IP6) ||
+        (v4 ? bt_ip4_judge(frame, len, false, &ip) : bt_ip6_judge(frame, len, &ip)) != BT_FRAME_OK ||
+        ip.proto != BT_PROTO_TCP || ip.body_len < 4) {
+        return false;
+    }
+    bt_addr_set_port(&ip.src, bt_get16(ip.body));
+    bt_addr_set_port(&ip.dst, bt_get16(ip.body + 2));
+    *hash = bt_toeplitz(&ip.src, &ip.dst);
+    return true;
 }
 
 enum bt_link_steer bt_link_steer(const uint8_t *frame, uint32_t len, uint16_t *udp_port)

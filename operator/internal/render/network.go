@@ -26,11 +26,20 @@ func clientService(in Input) *corev1.Service {
 	if !HasRouter(in.Service) {
 		component = v1alpha1.ComponentServer
 	}
-	return headless(in, in.Service.Name, component, "requests", RequestPort)
+	return onPort(in, headless(in, in.Service.Name, component, "requests", RequestPort))
 }
 
 func serversService(in Input) *corev1.Service {
-	return headless(in, in.Service.Name+"-servers", v1alpha1.ComponentServer, "worker-0", WorkerPort)
+	return onPort(in, headless(in, in.Service.Name+"-servers", v1alpha1.ComponentServer, "worker-0", WorkerPort))
+}
+
+// onPort is the Service with the one port of servers of TCP.
+func onPort(in Input, s *corev1.Service) *corev1.Service {
+	if TCP(in.Service) {
+		number := in.Service.Spec.TCP.Port
+		s.Spec.Ports = []corev1.ServicePort{{Name: TCPPortName, Port: number, TargetPort: intstr.FromInt32(number), Protocol: corev1.ProtocolTCP}}
+	}
+	return s
 }
 
 func headless(in Input, name, component, port string, number int32) *corev1.Service {
@@ -62,6 +71,9 @@ func serverPolicy(in Input) *networkingv1.NetworkPolicy {
 	// Pods of an earlier specification serve until they are gone.
 	if n := max(in.Service.Spec.Lanes(), in.LiveWorkers); n > 1 {
 		workers.EndPort = ptr(WorkerPort + n - 1)
+	}
+	if TCP(in.Service) {
+		workers = port(corev1.ProtocolTCP, in.Service.Spec.TCP.Port)
 	}
 	return policy(in, ServerName(in.Service), v1alpha1.ComponentServer,
 		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{workers}})

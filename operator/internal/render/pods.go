@@ -69,7 +69,7 @@ func spread(s *v1alpha1.RpcService, component string) []corev1.TopologySpreadCon
 func deployment(in Input, name, component string, replicas int32, pod corev1.PodSpec) *appsv1.Deployment {
 	selector := Selector(in.of().GetName(), component)
 	m := meta(in, name, component)
-	if in.Group != nil || !TCP(in.Service) {
+	if in.Group != nil || !ByCRAB(in.Service) {
 		versioned(m.Labels, in.Version)
 	}
 	return &appsv1.Deployment{
@@ -164,25 +164,34 @@ func serverContainer(in Input) corev1.Container {
 	for _, e := range spec.Env {
 		c.Env = append(c.Env, corev1.EnvVar{Name: e.Name, Value: e.Value})
 	}
+	if TCP(in.Service) {
+		pastKernel(&c, in.Service)
+	} else {
+		ofWorkers(&c, in.Service)
+	}
+	c.Args = append(c.Args, spec.Args...)
+	// The root file system stays writable: the image is the user's.
+	c.SecurityContext.ReadOnlyRootFilesystem = nil
+	return c
+}
+
+// ofWorkers are the options and ports of a server of R2P2.
+func ofWorkers(c *corev1.Container, s *v1alpha1.RpcService) {
 	c.Env = append(c.Env,
 		corev1.EnvVar{Name: "BOBTAIL_PORT", Value: strconv.Itoa(WorkerPort)},
-		corev1.EnvVar{Name: "BOBTAIL_WORKERS", Value: strconv.Itoa(int(in.Service.Spec.Lanes()))},
+		corev1.EnvVar{Name: "BOBTAIL_WORKERS", Value: strconv.Itoa(int(s.Spec.Lanes()))},
 	)
-	if len(spec.Command) == 0 {
+	if len(c.Command) == 0 {
 		c.Args = []string{
 			ownAddress, "--port=$(BOBTAIL_PORT)", "--workers=$(BOBTAIL_WORKERS)",
 			"--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
 		}
 	}
-	c.Args = append(c.Args, spec.Args...)
-	for i := range in.Service.Spec.Lanes() {
+	for i := range s.Spec.Lanes() {
 		c.Ports = append(c.Ports, corev1.ContainerPort{
 			Name: "worker-" + strconv.Itoa(int(i)), ContainerPort: WorkerPort + i, Protocol: corev1.ProtocolUDP,
 		})
 	}
-	// The root file system stays writable: the image is the user's.
-	c.SecurityContext.ReadOnlyRootFilesystem = nil
-	return c
 }
 
 func routerContainer(in Input) corev1.Container {

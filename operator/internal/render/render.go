@@ -126,7 +126,7 @@ const (
 // Objects returns everything made for a service but its configuration and its
 // Secrets, in the order in which it should be applied.
 func Objects(in Input) []Object {
-	if TCP(in.Service) {
+	if ByCRAB(in.Service) {
 		return tcpObjects(in)
 	}
 	objects := []Object{
@@ -194,7 +194,7 @@ func SidecarName(of Named) string { return of.GetName() + "-sidecar" }
 // Address is what clients are given as the target. Over TCP a name leads through
 // kube-proxy, so an address of the load balancer is better: balanced are those it has.
 func Address(s *v1alpha1.RpcService, balanced []string) string {
-	if TCP(s) && len(balanced) > 0 {
+	if ByCRAB(s) && len(balanced) > 0 {
 		return balanced[0]
 	}
 	return NamedAddress(s)

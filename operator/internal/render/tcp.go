@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A service of protocol TCP: pods with the user's server and nothing else, and a
-// Service of CRAB's class in front of them.
+// A service of protocol TCP. On the kernel: pods with the user's server and nothing else,
+// and a Service of CRAB's class in front of them. On a device: servers of ours, as with
+// R2P2 and no router, whose connections nobody balances.
 package render
 
 import (
@@ -22,6 +23,25 @@ const TCPPortName = "tcp"
 // TCP says whether clients speak TCP with the servers.
 func TCP(s *v1alpha1.RpcService) bool {
 	return s.Spec.Protocol == v1alpha1.ProtocolTCP && s.Spec.TCP != nil
+}
+
+// ByCRAB says whether CRAB balances the connections: the servers are any program on the
+// pod network. Otherwise they are servers of ours with a device, their connections go
+// past the kernel, and nobody stands before them: an RpcService without a router.
+func ByCRAB(s *v1alpha1.RpcService) bool {
+	return TCP(s) && OnKernel(s.Spec.Device.Device)
+}
+
+// pastKernel are the options of a server of TCP on a device. What the requests are,
+// --protocol, stands in the user's arguments.
+func pastKernel(c *corev1.Container, s *v1alpha1.RpcService) {
+	c.Env = append(c.Env, corev1.EnvVar{Name: "BOBTAIL_PORT", Value: strconv.Itoa(int(s.Spec.TCP.Port))})
+	if len(c.Command) == 0 {
+		c.Args = []string{
+			ownAddress, "--port=$(BOBTAIL_PORT)", "--mode=run-to-completion", "--ctl=" + ctlPath, "--key-dir=" + keyDir, "--config-cache=" + cacheFn,
+		}
+	}
+	c.Ports = []corev1.ContainerPort{{Name: TCPPortName, ContainerPort: s.Spec.TCP.Port, Protocol: corev1.ProtocolTCP}}
 }
 
 // tcpObjects need no account, no configuration and no keys: nothing in the pods

@@ -226,7 +226,9 @@ var serviceAdmission = []admission{
 	{"no hugepages", `{spec: {device: {type: AFXDP, networkAttachment: a, hugepages: {pages: 0}}}}`, "spec.device.hugepages.pages"},
 	{"hugepages of no size", `{spec: {device: {type: AFXDP, networkAttachment: a, hugepages: {pageMebibytes: 4, pages: 1}}}}`, "spec.device.hugepages.pageMebibytes"},
 	{"a gateway that is none", `{spec: {device: {type: AFXDP, networkAttachment: a, gateway: example.com}}}`, "`gateway` must be an IP address"},
-	{"TCP on AF_XDP", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, device: {type: AFXDP, networkAttachment: data}}}`, "`device.type` must be Kernel when `protocol` is TCP"},
+	{"TCP on AF_XDP", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, device: {type: AFXDP, networkAttachment: data}}}`, ""},
+	{"TCP on AF_XDP with a sidecar's share", `{spec: {protocol: TCP, tcp: {port: 8080}, router: {placement: None}, device: {type: AFXDP, networkAttachment: data}, sidecarResources: {limits: {cpu: 1}}}}`, ""},
+	{"TCP on AF_XDP with a probe", `{spec: {protocol: TCP, tcp: {port: 8080, readiness: {httpPath: /}}, router: {placement: None}, device: {type: AFXDP, networkAttachment: data}}}`, "`tcp.readiness` needs `device.type` Kernel"},
 	{"fast path on AF_XDP", `{spec: {router: {fastPath: Auto}, device: {type: AFXDP, networkAttachment: data}}}`, "`router.fastPath` Auto needs `device.type` Kernel"},
 	{"AF_XDP without a router", `{spec: {router: {placement: None}, device: {type: AFXDP, networkAttachment: data}}}`, ""},
 	// CEL: environment.

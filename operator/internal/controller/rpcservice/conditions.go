@@ -31,7 +31,7 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	if p.overTCP {
 		v.programmed = decideProgrammedTCP(s, render.TCPService(p.input))
 	} else {
-		v.programmed = programmedBySwitch(s, p.onSwitch, done.document, decideProgrammed(s, done.document))
+		v.programmed = unbalanced(s, programmedBySwitch(s, p.onSwitch, done.document, decideProgrammed(s, done.document)))
 		v.joined = decideJoined(s, done.document)
 	}
 	if lost, none := decideKeysLost(s, p.keys); p.secrets && !none {
@@ -57,7 +57,7 @@ func stillServing(s *snapshot) string {
 	switch {
 	case s.live.doc == nil && s.serverDeployment == nil:
 		return "no specification has been accepted yet, so nothing serves"
-	case render.TCP(s.service):
+	case render.ByCRAB(s.service):
 		return "the last accepted specification keeps serving"
 	}
 	return "the last accepted configuration keeps serving"

@@ -125,7 +125,7 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (
 	}
 	s.input.Slices = s.devices.able && (!render.OnKernel(service.Spec.Device.Device) || render.OnSwitch(service))
 	wanted := render.Objects(s.input)
-	if !render.TCP(service) {
+	if !render.ByCRAB(service) {
 		wanted = append(wanted, render.ConfigMap(in, nil, ""))
 	}
 	for _, o := range wanted {
@@ -137,7 +137,7 @@ func (r *Reconciler) gather(ctx context.Context, service *v1alpha1.RpcService) (
 		return nil, err
 	}
 	var err error
-	if render.TCP(service) {
+	if render.ByCRAB(service) {
 		err = r.gatherStanding(ctx, s)
 	} else {
 		err = r.gatherDataplane(ctx, s)

@@ -57,7 +57,7 @@ type memory struct {
 
 // planFor is the one decision about a snapshot.
 func planFor(s *snapshot) *plan {
-	p := &plan{accepted: decideAccepted(s), overTCP: render.TCP(s.service), input: s.input}
+	p := &plan{accepted: decideAccepted(s), overTCP: render.ByCRAB(s.service), input: s.input}
 	var expected float64
 	p.hedging, expected = decideHedging(s)
 	p.remember.counted = s.counted.expecting(expected)

@@ -68,7 +68,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.RpcSe
 // inEffect is who gets what, and with which address.
 func inEffect(s *v1alpha1.RpcService) (policy, forwarding string) {
 	switch none := string(v1alpha1.PlacementNone); {
-	case render.TCP(s):
+	case render.ByCRAB(s):
 		return string(s.Spec.TCP.Policy), none
 	case !render.HasRouter(s):
 		return none, none

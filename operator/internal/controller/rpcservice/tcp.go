@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Services of protocol TCP: CRAB's agents balance the connections, so Programmed
+// Services of protocol TCP on the kernel: CRAB's agents balance the connections, so Programmed
 // is theirs to say. Whatever they say, kube-proxy serves the ClusterIP.
 package rpcservice
 
@@ -59,6 +59,14 @@ func decideProgrammedTCP(s *snapshot, wanted *corev1.Service) verdict.Verdict {
 		message += "; " + judged.Message
 	}
 	return verdict.Yes(s.standing.Reason, message)
+}
+
+// unbalanced says of servers of TCP on a device what CRAB cannot do for them.
+func unbalanced(s *snapshot, v verdict.Verdict) verdict.Verdict {
+	if render.TCP(s.service) {
+		v.Message += "; CRAB does not balance their connections, for its relays lead to the pod network: clients choose among the addresses of Service " + s.service.Name
+	}
+	return v
 }
 
 // asks says that the Service as it is asks of CRAB what it should.
