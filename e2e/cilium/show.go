@@ -15,6 +15,9 @@ type shown struct {
 	Dropped   map[string]uint64 `json:"dropped"` // by the number of Cilium's reason (bpf/lib/drop_reasons.h)
 }
 
+// firstDrop is the least number of a reason to drop a packet; those below it say what was done with one (bpf/lib/common.h).
+const firstDrop = 130
+
 // metric is a row of cilium_metrics (bpf/lib/metrics.h).
 type metric struct {
 	Reason, Direction uint8
@@ -35,7 +38,7 @@ func show(h *host) (any, error) {
 	all := m.Iterate()
 	for all.Next(&row, &ofCPUs) {
 		for _, v := range ofCPUs {
-			if row.Reason == 0 {
+			if row.Reason < firstDrop {
 				s.Forwarded += v.Count
 			} else if v.Count > 0 {
 				s.Dropped[strconv.Itoa(int(row.Reason))] += v.Count
