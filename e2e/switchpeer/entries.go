@@ -142,6 +142,7 @@ func (p *Peer) update(u *p4.Update) (codes.Code, string) {
 			return codes.Internal, err.Error()
 		}
 		delete(p.entries, keyOf(e))
+		p.filled = nil
 		return codes.OK, ""
 	}
 	if p.points != nil && !p.points(e, func(to *p4.Entity) bool { return p.entries[keyOf(to)] != nil }) {
@@ -151,6 +152,9 @@ func (p *Peer) update(u *p4.Update) (codes.Code, string) {
 		return codes.InvalidArgument, err.Error()
 	}
 	p.entries[keyOf(e)] = p.stored(e)
+	if u.GetType() == p4.Update_INSERT && p.filled != nil {
+		p.filled[e.GetTableEntry().GetTableId()]++
+	}
 	return codes.OK, ""
 }
 
@@ -177,17 +181,15 @@ func (p *Peer) refusal(u *p4.Update) (codes.Code, string) {
 	return codes.OK, ""
 }
 
-// count is asked at every insert, and a table may have tens of thousands.
+// count is asked at every insert, and a table may have tens of thousands: so it is kept, until something else changes.
 func (p *Peer) count(table uint32) (n int64) {
-	if int64(len(p.entries)) < p.sizes[table] {
-		return 0 // fewer in all than it takes
-	}
-	for _, e := range p.entries {
-		if t := e.GetTableEntry(); t != nil && t.GetTableId() == table {
-			n++
+	if p.filled == nil {
+		p.filled = map[uint32]int64{}
+		for _, e := range p.entries {
+			p.filled[e.GetTableEntry().GetTableId()]++
 		}
 	}
-	return n
+	return p.filled[table]
 }
 
 // stored is what a server keeps of an entity.

@@ -80,6 +80,7 @@ type Peer struct {
 	pipeline *p4.ForwardingPipelineConfig
 	sizes    map[uint32]int64
 	entries  map[string]*p4.Entity
+	filled   map[uint32]int64 // entries by table; nil: not counted
 	updates  int
 	points   func(entity *p4.Entity, there func(*p4.Entity) bool) bool
 	plane    Dataplane
@@ -187,6 +188,7 @@ func (p *Peer) Lose(n int) (lost int) {
 		_ = p.plane.Remove(e) // it is there
 		lost++
 	}
+	p.filled = nil
 	return lost
 }
 
@@ -194,6 +196,7 @@ func (p *Peer) Lose(n int) (lost int) {
 func (p *Peer) Change(alter func(*p4.Entity)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.filled = nil
 	for key, e := range p.entries {
 		delete(p.entries, key)
 		_ = p.plane.Remove(e) // it is there
@@ -207,6 +210,7 @@ func (p *Peer) Change(alter func(*p4.Entity)) {
 func (p *Peer) Put(e *p4.Entity) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.filled = nil
 	p.entries[keyOf(e)] = proto.CloneOf(e)
 	_ = p.plane.Put(e) // what a data plane does not take does nothing
 }
@@ -214,7 +218,7 @@ func (p *Peer) Put(e *p4.Entity) {
 // Restart is a reboot: streams end, and everything is forgotten.
 func (p *Peer) Restart() {
 	p.mu.Lock()
-	p.pipeline, p.sizes, p.highest = nil, nil, nil
+	p.pipeline, p.sizes, p.highest, p.filled = nil, nil, nil, nil
 	p.entries = map[string]*p4.Entity{}
 	p.plane.Unload()
 	p.mu.Unlock()
@@ -234,7 +238,7 @@ func (p *Peer) set(c *p4.ForwardingPipelineConfig) error {
 	if err := p.plane.Load(c); err != nil {
 		return err
 	}
-	p.pipeline, p.sizes, p.entries = c, map[uint32]int64{}, map[string]*p4.Entity{}
+	p.pipeline, p.sizes, p.entries, p.filled = c, map[uint32]int64{}, map[string]*p4.Entity{}, nil
 	for _, t := range c.GetP4Info().GetTables() {
 		p.sizes[t.GetPreamble().GetId()] = t.GetSize()
 	}

@@ -25,29 +25,53 @@ import (
 // Where the switch stands: its P4Runtime server is at the control plane's address, and
 // each node has a wire to it beside that to the cluster's bridge.
 const (
-	device   = 1
-	endpoint = "10.99.0.1:9559"
-	pool     = "192.0.2.0/28"
-	ownMAC   = "02:00:00:00:00:ff"
-	holder   = "control-plane"
+	device = 1
+	ownMAC = "02:00:00:00:00:ff"
+	holder = "control-plane"
 )
+
+// site is a switch with a program, and its wires.
+type site struct {
+	name, program, endpoint, pool string
+	// near and far are the names of its wires' ends, and third is a byte of the addresses of those at nodes.
+	near, far string
+	third     int
+	// gateway is what the pool is routed by, where its addresses are no neighbours; empty: they are.
+	gateway string
+}
+
+var (
+	router    = site{name: leaf, program: "router", endpoint: "10.99.0.1:9559", pool: "192.0.2.0/28", near: "sw-", far: "sw0", third: 1}
+	generator = site{name: "gen-1", program: "slog", endpoint: "10.99.0.1:9560", pool: "172.30.0.0/16", near: "sl-", far: "sl0", third: 2, gateway: "198.18.2.254"}
+)
+
+func (s site) macOf(n int) string        { return fmt.Sprintf("02:00:00:00:%02x:%02x", s.third, n+1) }
+func (s site) addressOf(n int) string    { return fmt.Sprintf("198.18.%d.%d/24", s.third, n+1) }
+func (s site) wireOf(node string) string { return s.near + node }
+
+// route has a node send to the pool.
+func (s site) route() string {
+	if s.gateway == "" {
+		return fmt.Sprintf("ip route add %s dev %s", s.pool, s.far)
+	}
+	return fmt.Sprintf("ip neigh replace %[1]s lladdr %[2]s dev %[3]s nud permanent\nip route add %[4]s via %[1]s dev %[3]s", s.gateway, ownMAC, s.far, s.pool)
+}
 
 // nodes are those of an embedded cluster of two, in the order of their ports.
 var nodes = []string{"a", "b"}
 
-func portOf(n int) int              { return n + 1 }
-func macOf(n int) string            { return fmt.Sprintf("02:00:00:00:01:%02x", n+1) }
-func podsOf(n int) string           { return fmt.Sprintf("10.244.%d.0/24", n) }
-func wireOf(node string) string     { return "sw-" + node }
-func addressOf(n int) string        { return fmt.Sprintf("198.18.0.%d/24", n+1) }
-func front(service int) string      { return fmt.Sprintf("192.0.2.%d", service) }
-func isFront(address string) bool   { return strings.HasPrefix(address, "192.0.2.") }
-func sourcesOf(root string) string  { return filepath.Join(root, "dataplane", "p4", "router") }
-func p4InfoOf(folder string) string { return filepath.Join(folder, "router.p4info.txtpb") }
-func binaryOf(folder string) string { return filepath.Join(folder, "router.bin") }
+func portOf(n int) int            { return n + 1 }
+func podsOf(n int) string         { return fmt.Sprintf("10.244.%d.0/24", n) }
+func front(service int) string    { return fmt.Sprintf("192.0.2.%d", service) }
+func isFront(address string) bool { return strings.HasPrefix(address, "192.0.2.") }
+
+func (s site) sourcesOf(root string) string  { return filepath.Join(root, "dataplane", "p4", s.program) }
+func (s site) p4InfoOf(folder string) string { return filepath.Join(folder, s.program+".p4info.txtpb") }
+func (s site) binaryOf(folder string) string { return filepath.Join(folder, s.program+".bin") }
 
 // bed is a switch between the nodes of a cluster: what P4Runtime writes acts on packets.
 type bed struct {
+	site
 	env  *harness.Env
 	at   proc.Ref // whose network namespace holds the switch's ports
 	pipe *pipe.Pipe
@@ -57,8 +81,8 @@ type bed struct {
 }
 
 // newBed draws the wires, and has the switch's ports and its server up. It runs nothing yet.
-func newBed(ctx context.Context, env *harness.Env) (*bed, error) {
-	b := &bed{env: env, pipe: pipe.New()}
+func newBed(ctx context.Context, env *harness.Env, at site) (*bed, error) {
+	b := &bed{site: at, env: env, pipe: pipe.New()}
 	var err error
 	if b.at, err = env.Process(holder); err != nil {
 		return b, err
@@ -78,20 +102,20 @@ func (b *bed) wire(ctx context.Context, n int, node string) error {
 	if err != nil {
 		return err
 	}
-	near := wireOf(node)
+	near := b.wireOf(node)
 	if _, err := b.env.Cluster(ctx, "exec-node", holder, "--", "sh", "-ec", fmt.Sprintf(
 		`ip link del %[1]s 2>/dev/null || true
-ip link add %[1]s type veth peer name sw0 netns %[2]d
+ip link add %[1]s type veth peer name %[3]s netns %[2]d
 ip link set %[1]s addrgenmode none
-ip link set %[1]s up`, near, far.Pid)); err != nil {
+ip link set %[1]s up`, near, far.Pid, b.far)); err != nil {
 		return err
 	}
 	_, err = b.env.Cluster(ctx, "exec-node", node, "--", "sh", "-ec", fmt.Sprintf(
-		`ip link set sw0 address %s addrgenmode none
-ip addr add %s dev sw0
-ip link set sw0 up
-sysctl -qw net.ipv4.conf.sw0.rp_filter=2
-ip route add %s dev sw0`, macOf(n), addressOf(n), pool))
+		`ip link set %[1]s address %[2]s addrgenmode none
+ip addr add %[3]s dev %[1]s
+ip link set %[1]s up
+sysctl -qw net.ipv4.conf.%[1]s.rp_filter=2
+%[4]s`, b.far, b.macOf(n), b.addressOf(n), b.route()))
 	return err
 }
 
@@ -119,7 +143,7 @@ func (b *bed) inside(do func() error) error {
 func (b *bed) power() error {
 	return b.inside(func() error {
 		for n, node := range nodes {
-			if err := b.pipe.Attach(uint64(portOf(n)), wireOf(node)); err != nil {
+			if err := b.pipe.Attach(uint64(portOf(n)), b.wireOf(node)); err != nil {
 				return err
 			}
 		}
@@ -129,7 +153,7 @@ func (b *bed) power() error {
 
 // serve begins in the network namespace of the switch.
 func (b *bed) serve() (err error) {
-	b.peer, err = switchpeer.Start(switchpeer.Options{Device: device, Address: endpoint, Dataplane: b.pipe})
+	b.peer, err = switchpeer.Start(switchpeer.Options{Device: device, Address: b.endpoint, Dataplane: b.pipe})
 	return err
 }
 
@@ -162,7 +186,7 @@ func (b *bed) close(ctx context.Context) error {
 	}
 	b.pipe.Close()
 	for _, node := range nodes {
-		if _, err := b.env.Cluster(ctx, "exec-node", holder, "--", "ip", "link", "del", wireOf(node)); err != nil {
+		if _, err := b.env.Cluster(ctx, "exec-node", holder, "--", "ip", "link", "del", b.wireOf(node)); err != nil {
 			return err
 		}
 	}
@@ -174,6 +198,19 @@ func (b *bed) forwarded() (n uint64) {
 	b.pipe.Look(func(m *model.Machine) {
 		for at := range uint64(1 << 15) {
 			n += m.Count("Ingress.route.forwarded", at)
+		}
+	})
+	return n
+}
+
+// shedReason is what the program counts of a request that the rate of its class refused (headers.p4).
+const shedReason = 30
+
+// shed are the requests that admission control refused.
+func (b *bed) shed() (n uint64) {
+	b.pipe.Look(func(m *model.Machine) {
+		for service := range uint64(1 << 11) {
+			n += m.Count("Ingress.route.outcomes", service*32+shedReason)
 		}
 	})
 	return n
@@ -202,8 +239,8 @@ func (b *bed) held() int {
 
 // compile writes what this data plane takes for a compiled program, and its P4Info, as the
 // compiler of a real switch would.
-func compile(root, folder string) error {
-	files, err := pipe.Sources(sourcesOf(root))
+func (s site) compile(root, folder string) error {
+	files, err := pipe.Sources(s.sourcesOf(root))
 	if err != nil {
 		return err
 	}
@@ -219,8 +256,8 @@ func compile(root, folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(p4InfoOf(folder), info, 0o644); err != nil {
+	if err := os.WriteFile(s.p4InfoOf(folder), info, 0o644); err != nil {
 		return fmt.Errorf("write the P4Info: %w", err)
 	}
-	return os.WriteFile(binaryOf(folder), archive, 0o644)
+	return os.WriteFile(s.binaryOf(folder), archive, 0o644)
 }

@@ -61,6 +61,7 @@ var parts = []part{
 	{"operator", (*Suite).operatorDown},
 	{"kill", (*Suite).switchKilled},
 	{"slo", (*Suite).objective},
+	{"slog", (*Suite).generated},
 	{"leader", (*Suite).oldLeader},
 	{"many", (*Suite).many},
 	{"out", (*Suite).back},
@@ -78,7 +79,7 @@ func (s *Suite) Judge() error {
 
 // Run plays all of it on a running cluster.
 func (s *Suite) Run(ctx context.Context) error {
-	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, "--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559}]`); err != nil {
+	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, "--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560}]`); err != nil {
 		return err
 	}
 	err := s.switchUp(ctx)
@@ -118,19 +119,19 @@ func (s *Suite) play(ctx context.Context) error {
 const switchManifest = `apiVersion: bobtail.dev/v1alpha1
 kind: ProgrammableSwitch
 metadata:
-  name: %s
+  name: %[1]s
 spec:
-  endpoint: %s
-  deviceID: %d
+  endpoint: %[2]s
+  deviceID: %[3]d
   transport: Plaintext
   pipeline:
-    p4Info: {configMapName: router-p4info, key: p4info.txtpb, sha256: %s}
+    p4Info: {configMapName: %[9]s-p4info, key: p4info.txtpb, sha256: %[4]s}
     deviceConfig:
-      - {configMapName: router-bin-0, key: part, sha256: %s}
-  ports: [%s]
+      - {configMapName: %[9]s-bin-0, key: part, sha256: %[5]s}
+  ports: [%[6]s]
   nextHops:
-%s  addressPool: [%s]
-  macAddress: "%s"
+%[7]s  addressPool: [%[8]s]
+  macAddress: "%[10]s"
 `
 
 func digestOf(file string) (string, error) {
@@ -140,58 +141,64 @@ func digestOf(file string) (string, error) {
 }
 
 // manifest of the switch, with its program as it lies in a folder.
-func manifest(folder string) (string, error) {
-	info, e1 := digestOf(p4InfoOf(folder))
-	binary, e2 := digestOf(binaryOf(folder))
+func (s site) manifest(folder string) (string, error) {
+	info, e1 := digestOf(s.p4InfoOf(folder))
+	binary, e2 := digestOf(s.binaryOf(folder))
 	var ports []string
 	hops := ""
 	for n := range nodes {
 		ports = append(ports, fmt.Sprint(portOf(n)))
-		hops += fmt.Sprintf("    - {macAddress: %q, port: %d, networks: [%s]}\n", macOf(n), portOf(n), podsOf(n))
+		hops += fmt.Sprintf("    - {macAddress: %q, port: %d, networks: [%s]}\n", s.macOf(n), portOf(n), podsOf(n))
 	}
-	return fmt.Sprintf(switchManifest, leaf, endpoint, device, info, binary, strings.Join(ports, ", "), hops, pool, ownMAC), errors.Join(e1, e2)
+	return fmt.Sprintf(switchManifest, s.name, s.endpoint, device, info, binary, strings.Join(ports, ", "), hops, s.pool, s.program, ownMAC), errors.Join(e1, e2)
 }
 
 // switchUp: wires, a program in ConfigMaps, and the ProgrammableSwitch, until it is Ready.
 func (s *Suite) switchUp(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a switch on a wire of each node: kubectl apply -f " + leaf + ".yaml until it is Ready", Cost: "10 s",
-		Cause: "the operator does not reach " + endpoint + ", or the switch refuses the program: kubectl describe psw " + leaf}, func(ctx context.Context) error {
+		Cause: "the operator does not reach " + router.endpoint + ", or the switch refuses the program: kubectl describe psw " + leaf}, func(ctx context.Context) error {
 		if _, err := s.Env.Kubectl(ctx, "delete", "psw", "--all", "--ignore-not-found", "--timeout=60s"); err != nil {
 			return err
 		}
 		var err error
-		if s.bed, err = newBed(ctx, s.Env); err != nil {
+		if s.bed, err = newBed(ctx, s.Env, router); err != nil {
 			return err
 		}
-		folder := filepath.Join(s.Env.Root, "build", "switch")
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return fmt.Errorf("make a folder for the program: %w", err)
-		}
-		if err := compile(s.Env.Root, folder); err != nil {
-			return err
-		}
-		for name, file := range map[string]string{"router-p4info": "p4info.txtpb=" + p4InfoOf(folder), "router-bin-0": "part=" + binaryOf(folder)} {
-			if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "delete", "configmap", name, "--ignore-not-found"); err != nil {
-				return err
-			}
-			if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "create", "configmap", name, "--from-file="+file); err != nil {
-				return err
-			}
-		}
-		text, err := manifest(folder)
-		if err != nil {
-			return fmt.Errorf("read the program: %w", err)
-		}
-		begun := time.Now()
-		if err := s.Env.Apply(ctx, text); err != nil {
-			return err
-		}
-		if err := s.Env.WaitCondition(ctx, time.Minute, "default", "psw", leaf, "Ready=True"); err != nil {
+		var begun time.Time
+		if begun, err = s.apply(ctx, router); err != nil {
 			return err
 		}
 		s.Got.SetFinite("switch_apply_to_ready_seconds", time.Since(begun).Seconds())
 		return s.show(ctx, "get", "psw")
 	})
+}
+
+// apply puts a program into ConfigMaps and has a switch run it, until it is Ready. It says when the switch was asked for.
+func (s *Suite) apply(ctx context.Context, at site) (begun time.Time, err error) {
+	folder := filepath.Join(s.Env.Root, "build", "switch")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return begun, fmt.Errorf("make a folder for the program: %w", err)
+	}
+	if err := at.compile(s.Env.Root, folder); err != nil {
+		return begun, err
+	}
+	for name, file := range map[string]string{at.program + "-p4info": "p4info.txtpb=" + at.p4InfoOf(folder), at.program + "-bin-0": "part=" + at.binaryOf(folder)} {
+		if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "delete", "configmap", name, "--ignore-not-found"); err != nil {
+			return begun, err
+		}
+		if _, err := s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "create", "configmap", name, "--from-file="+file); err != nil {
+			return begun, err
+		}
+	}
+	text, err := at.manifest(folder)
+	if err != nil {
+		return begun, fmt.Errorf("read the program: %w", err)
+	}
+	begun = time.Now()
+	if err := s.Env.Apply(ctx, text); err != nil {
+		return begun, err
+	}
+	return begun, s.Env.WaitCondition(ctx, time.Minute, "default", "psw", at.name, "Ready=True")
 }
 
 const serviceManifest = `apiVersion: bobtail.dev/v1alpha1

@@ -27,11 +27,17 @@ const root = "../../.."
 // What is put into ConfigMaps is a pipeline that the switch of the suite runs, and the
 // manifest names its digests.
 func TestProgram(t *testing.T) {
+	for _, at := range []site{router, generator} {
+		t.Run(at.name, func(t *testing.T) { testProgram(t, at) })
+	}
+}
+
+func testProgram(t *testing.T, at site) {
 	folder := t.TempDir()
-	if err := compile(root, folder); err != nil {
+	if err := at.compile(root, folder); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(p4InfoOf(folder))
+	text, err := os.ReadFile(at.p4InfoOf(folder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +45,7 @@ func TestProgram(t *testing.T) {
 	if err := prototext.Unmarshal(text, info); err != nil {
 		t.Fatal(err)
 	}
-	binary, err := os.ReadFile(binaryOf(folder))
+	binary, err := os.ReadFile(at.binaryOf(folder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +54,7 @@ func TestProgram(t *testing.T) {
 	if err := p.Load(&p4.ForwardingPipelineConfig{P4Info: info, P4DeviceConfig: binary}); err != nil {
 		t.Errorf("the switch does not run it: %v", err)
 	}
-	written, err := manifest(folder)
+	written, err := at.manifest(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +63,7 @@ func TestProgram(t *testing.T) {
 		t.Fatalf("%v\n%s", err, written)
 	}
 	spec := psw.Spec
-	if digest, err := digestOf(binaryOf(folder)); err != nil || spec.Pipeline.DeviceConfig[0].SHA256 != digest || len(spec.Ports) != len(nodes) || len(spec.NextHops) != len(nodes) {
+	if digest, err := digestOf(at.binaryOf(folder)); err != nil || spec.Pipeline.DeviceConfig[0].SHA256 != digest || len(spec.Ports) != len(nodes) || len(spec.NextHops) != len(nodes) {
 		t.Errorf("%v: %+v", err, spec)
 	}
 }

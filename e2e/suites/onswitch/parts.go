@@ -275,8 +275,9 @@ spec:
 `
 
 // slow is a service whose requests take so long that what the checker adds is little, and a
-// load that leaves two thirds of its workers idle: what waits in the loop is in no histogram.
+// load that leaves two thirds of its workers idle; overload is more than they can.
 const (
+	overload   = 260
 	slow       = "slow"
 	slowSleeps = "60ms"
 	slowRate   = 40
@@ -299,7 +300,7 @@ func (s *Suite) objective(ctx context.Context) error {
 			return err
 		}
 		s.Steps.Say("     %d RPCs, %d failed (%s), p50 %.0f us, p99 %.0f us", got.Sent, got.Failed(), got.Failures(), got.Percentile("50"), got.Percentile("99"))
-		if err := errors.Join(s.compare(ctx, got), s.judge("rpcs_failed_switch_slo", got)); err != nil {
+		if err := errors.Join(s.compare(ctx, got), s.judge("rpcs_failed_switch_slo", got), s.enforced(ctx)); err != nil {
 			return err
 		}
 		_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rpcsvc,slo", slow, slow+"-p99", "--ignore-not-found", "--wait=false")
@@ -326,11 +327,45 @@ func (s *Suite) compare(ctx context.Context, got harness.LoadResult) error {
 	if err := errors.Join(err, s.show(ctx, "-n", Namespace, "get", "slo")); err != nil {
 		return err
 	}
+	source, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "slo", slow+"-p99", "-o", "jsonpath={.status.source}")
+	if err == nil && source != "Switch" {
+		err = fmt.Errorf("the percentile is of %q, not of the switch", source)
+	}
+	if err != nil {
+		return err
+	}
 	if seen.Status.ObservedMicroseconds == nil {
 		return fmt.Errorf("status.observedMicroseconds is empty after %d RPCs", got.Sent)
 	}
 	s.Got.SetFinite("switch_slo_over_client_p99", float64(*seen.Status.ObservedMicroseconds)/got.Percentile("99"))
 	return nil
+}
+
+// enforced: the same objective, to be kept under a load that the workers cannot take. The switch refuses what is too much,
+// by rates that the operator sets from its counters.
+func (s *Suite) enforced(ctx context.Context) error {
+	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "slo", slow+"-p99", "--type=merge", "-p",
+		`{"spec":{"latencyMicroseconds":400000,"enforcement":{"mode":"Reject"}}}`); err != nil {
+		return err
+	}
+	if err := s.Env.WaitCondition(ctx, time.Minute, Namespace, "slo", slow+"-p99", "Programmed=True"); err != nil {
+		return err
+	}
+	before := s.bed.shed()
+	l := s.load("load-enforced")
+	l.Target, l.Rate, l.Duration = slow+"."+Namespace+".svc.cluster.local:8000", overload, 40*time.Second
+	if err := s.Env.StartLoad(ctx, l); err != nil {
+		return err
+	}
+	got, err := s.Env.FinishLoad(ctx, l)
+	if err != nil {
+		return err
+	}
+	shed := s.bed.shed() - before
+	s.Steps.Say("     %d RPCs, %s, p50 %.0f us, p99 %.0f us; admission control had the switch refuse %d", got.Sent, got.Failures(), got.Percentile("50"), got.Percentile("99"), shed)
+	s.Got.Set("switch_requests_shed", int(shed))
+	s.Got.Set("rpcs_timed_out_switch_shed", got.Timeouts)
+	return s.show(ctx, "-n", Namespace, "get", "slo")
 }
 
 // switchKilled: the switch loses its power under load; clients reach the routers that stand

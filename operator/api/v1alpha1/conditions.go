@@ -577,8 +577,7 @@ const (
 	AnnotationRedirect = "bobtail.dev/redirect"
 
 	// AnnotationSwitch on a Service of CRAB's class names a ProgrammableSwitch that
-	// redirects its connections in the place of the nodes (bobtail-switch.md, "A
-	// Service redirected by a switch").
+	// redirects its connections in the place of the nodes (docs/guides/switch.md).
 	AnnotationSwitch = "bobtail.dev/switch"
 
 	// AnnotationPolicy on a Service chooses how connections are spread:

@@ -182,13 +182,9 @@ func (i *Info) PlanVIPs(known Numbers, held []Entry, all []VIP) BalancePlan {
 				why = fmt.Sprintf("%s: the switch has room for %d addresses with their ports", v.At, VIPs-1)
 			}
 		}
-		rows := v.rows(uint32(max(n, 0)))
-		if left := int(i.Size(tableRing)) - used[tableRing]; why == "" && len(rows)-1 > left {
-			why = fmt.Sprintf("%s: %d entries in table %s, which has room for %d", v.At, len(rows)-1, tableRing, left)
-		}
-		entries, err := i.bindAll(rows)
-		if err != nil && why == "" {
-			why = err.Error()
+		var entries []Entry
+		if why == "" {
+			entries, why = i.vipEntries(v, n, int(i.Size(tableRing))-used[tableRing])
 		}
 		if why != "" {
 			out.Refused[v.Name] = why
@@ -199,10 +195,23 @@ func (i *Info) PlanVIPs(known Numbers, held []Entry, all []VIP) BalancePlan {
 			continue
 		}
 		out.Numbers[v.key()] = n
-		used[tableRing] += len(rows) - 1
+		used[tableRing] += len(entries) - 1
 		out.Entries = append(out.Entries, entries...)
 	}
 	return out
+}
+
+// vipEntries are what a switch holds of a VIP that has a number, or why there is no room.
+func (i *Info) vipEntries(v VIP, id, left int) ([]Entry, string) {
+	rows := v.rows(uint32(id))
+	if len(rows)-1 > left {
+		return nil, fmt.Sprintf("%s: %d entries in table %s, which has room for %d", v.At, len(rows)-1, tableRing, left)
+	}
+	out, err := i.bindAll(rows)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return out, ""
 }
 
 func freeNumber(before, now Numbers) int {

@@ -86,7 +86,34 @@ var experimentAdmission = []admission{
 	{"101 % reads", `{spec: {workload: {protocol: Redis, readPercent: 101}}}`, "spec.workload.readPercent"},
 	{"17 agents", `{spec: {agents: 17}}`, "spec.agents"},
 	{"unknown protocol", `{spec: {workload: {protocol: SMTP}}}`, "spec.workload.protocol"},
+	{"a load of a switch", bySwitch(`{}`), ""},
+	{"a switch that nobody asks", `{spec: {switch: {name: gen, templatesPerSecond: 10000}}}`, "`switch` must be given with `placement` Switch, and only with it"},
+	{"no switch", `{spec: {placement: Switch}}`, "`switch` must be given with `placement` Switch, and only with it"},
+	{"more than a fifth of the templates", bySwitch(`{load: {requestsPerSecond: 2001}}`), "at most a fifth of `switch.templatesPerSecond`"},
+	{"more than an agent could", bySwitch(`{load: {requestsPerSecond: 30000000}, switch: {templatesPerSecond: 150000000}}`), ""},
+	{"a switch that follows a trace", bySwitch(`{workload: {interarrival: Trace, gapsFrom: {configMapKeyRef: {name: recorded, key: gaps.txt}}}}`), "must be Poisson or Fixed"},
+	{"a switch that speaks HTTP", bySwitch(`{workload: {protocol: HTTP}}`), "`workload.protocol` R2P2"},
+	{"a switch that sweeps", bySwitch(`{load: {requestsPerSecond: null, sweep: {fromRequestsPerSecond: 1, toRequestsPerSecond: 2, points: 2}}}`), "`placement` Switch takes `load.requestsPerSecond`"},
+	{"a switch that looks names up", bySwitch(`{target: {addresses: ["echo:8000"]}}`), "`target.addresses` must be IPv4 addresses"},
+	{"a switch and IPv6", bySwitch(`{target: {addresses: ["[fd00::1]:8000"]}}`), "`target.addresses` must be IPv4 addresses"},
+	{"a switch with agents", bySwitch(`{agents: 3, latencyAgents: 2}`), "there are no agents"},
 	{"no width", `{spec: {widthMicroseconds: 0}}`, "spec.widthMicroseconds"},
+}
+
+// bySwitch is an experiment whose load a switch makes, changed.
+func bySwitch(change string) string {
+	o := map[string]any{"placement": "Switch", "switch": map[string]any{"name": "gen", "templatesPerSecond": 10000}, "workload": map[string]any{"protocol": "R2P2"},
+		"target": map[string]any{"addresses": []any{"10.0.1.5:8000"}}, "load": map[string]any{"requestsPerSecond": 2000}}
+	more := map[string]any{}
+	if err := yaml.Unmarshal([]byte(change), &more); err != nil {
+		panic(err)
+	}
+	merge(o, more)
+	raw, err := json.Marshal(map[string]any{"spec": o})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
 }
 
 // sine is an experiment with one, changed.

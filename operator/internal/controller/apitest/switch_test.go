@@ -84,7 +84,8 @@ var switchAdmission = []admission{
 	{"an answer to nothing", `{spec: {macAddress: "02:00:00:00:00:ff"}}`, "`macAddress` must be given with `addressPool`, and only with it"},
 	{"an answer for an empty pool", `{spec: {macAddress: "02:00:00:00:00:ff", addressPool: []}}`, "`macAddress` must be given with `addressPool`, and only with it"},
 	{"a pool of IPv6", `{spec: {addressPool: ["fd00::/120"]}}`, "spec.addressPool"},
-	{"a large pool", `{spec: {addressPool: ["10.0.0.0/19"]}}`, "spec.addressPool"},
+	{"a large pool", `{spec: {addressPool: ["10.0.0.0/15"]}}`, "spec.addressPool"},
+	{"a pool of stamps", `{spec: {macAddress: "02:00:00:00:00:ff", addressPool: ["172.30.0.0/16"]}}`, ""},
 	{"services, which no field is for yet", `{spec: {services: []}}`, "spec.services"},
 }
 
