@@ -179,9 +179,16 @@ uint32_t serve_backlog(const struct serve_app *app)
     return n;
 }
 
+static uint64_t requests_over_tcp(const struct serve_app *app)
+{
+    uint64_t values[BT_RUN_TCP_COUNTERS];
+    bt_run_read_tcp(app->scheduled->run, values);
+    return values[BT_RUN_TCP_REQUESTS];
+}
+
 static uint64_t requests_so_far(const struct serve_app *app)
 {
-    uint64_t n = serve_is_tcp(app) ? serve_tcp_requests(app) : 0;
+    uint64_t n = serve_is_tcp(app) ? requests_over_tcp(app) : 0;
     for (unsigned i = 0; i < app->opt.workers; i++) {
         n += bt_server_counters(app->worker[i].server)[BT_SERVER_REQUESTS];
     }

@@ -122,10 +122,3 @@ void serve_tcp_counters(const struct serve_app *app, struct bt_ctl_samples *out)
     bt_run_read_tcp(app->scheduled->run, values);
     bt_ctl_add_counters(out, tcp_desc, values, BT_RUN_TCP_COUNTERS);
 }
-
-uint64_t serve_tcp_requests(const struct serve_app *app)
-{
-    uint64_t values[BT_RUN_TCP_COUNTERS];
-    bt_run_read_tcp(app->scheduled->run, values);
-    return values[BT_RUN_TCP_REQUESTS];
-}

@@ -23,6 +23,5 @@ static inline bool serve_is_tcp(const struct serve_app *app)
 bool serve_tcp_setup(struct serve_app *app, struct bt_run_tcp *tcp);
 void serve_tcp_answer(const struct serve_app *app, struct bobtail_request *request);
 void serve_tcp_counters(const struct serve_app *app, struct bt_ctl_samples *out);
-uint64_t serve_tcp_requests(const struct serve_app *app);
 
 #endif
