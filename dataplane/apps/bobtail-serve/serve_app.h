@@ -33,7 +33,7 @@ struct serve_options {
     int mode;                                         // enum serve_mode
     uint32_t threads, batch;                          // of the scheduled modes; 0: not given
     uint32_t min_threads;
-    bool told; // BOBTAIL_SCHEDULING has the mode: the configuration says how many threads run
+    bool told;            // BOBTAIL_SCHEDULING has the mode: the configuration says how many threads run
     int protocol;         // enum serve_protocol
     uint32_t connections; // over TCP, of each thread
     uint64_t spin_ns, delay_bound_ns;

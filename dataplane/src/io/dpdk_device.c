@@ -83,6 +83,9 @@ struct bt_dpdk_device *bt_dpdk_device_open(const struct bt_dpdk_device_config *c
     dev->port = RTE_MAX_ETHPORTS;
     dev->pci = bt_dpdk_is_pci(cfg->port);
     dev->n_ios = cfg->ios != 0 ? cfg->ios : 1;
+    for (unsigned i = 0; i < BT_TOEPLITZ_ENTRIES; i++) {
+        dev->flow_io[i] = (uint8_t)bt_toeplitz_queue(i, dev->n_ios);
+    }
     dev->log = cfg->log;
     dev->seed = cfg->seed;
     dev->idle = cfg->idle;

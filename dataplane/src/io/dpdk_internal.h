@@ -5,6 +5,7 @@
 #ifndef BT_IO_DPDK_INTERNAL_H
 #define BT_IO_DPDK_INTERNAL_H
 
+#include "base/toeplitz.h"
 #include "io/dpdk.h"
 
 #include <rte_ethdev.h>
@@ -60,7 +61,8 @@ struct bt_dpdk_device {
     bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
     bool interrupts;                     // receive interrupts work
     uint16_t n_queues;
-    unsigned n_ios; // room for so many
+    unsigned n_ios;                       // room for so many
+    uint8_t flow_io[BT_TOEPLITZ_ENTRIES]; // of a TCP flow, by its hash: as a card's table has its queues
     enum bt_dpdk_idle idle;
     uint64_t seed;
     bt_dpdk_log log;
@@ -140,7 +142,8 @@ uint64_t bt_dpdk_now(struct bt_io *io);
 void bt_dpdk_say(bt_dpdk_log log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // dpdk_pool.c
-// One without room between buffers, for a driver that counts on that (af_xdp). Its buffers have no address for a device.
+// One without room between buffers, for a driver that counts on that (af_xdp). Its buffers have no address for a
+// device.
 struct rte_mempool *bt_dpdk_pool_dense(const char *name, uint32_t buffers);
 void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
 // Bytes in front of the data of an empty packet.

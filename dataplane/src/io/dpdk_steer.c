@@ -162,7 +162,7 @@ static struct bt_dpdk *of_flow(struct bt_dpdk_device *dev, const struct bt_pkt *
     if (!bt_link_tcp_flow(frame->data, frame->len, &hash)) {
         return NULL;
     }
-    return atomic_load_explicit(&dev->io[bt_toeplitz_queue(hash, dev->n_ios)], memory_order_acquire);
+    return atomic_load_explicit(&dev->io[dev->flow_io[hash % BT_TOEPLITZ_ENTRIES]], memory_order_acquire);
 }
 
 unsigned bt_dpdk_dispatch(struct bt_dpdk *d, struct bt_pkt **frames, unsigned n)
