@@ -18,7 +18,11 @@ const pause = 500 * time.Millisecond
 // apart: a HovercRaft and a HovercRaft++ group under load. The pods of the leader, of the box and of the aggregator are
 // deleted without grace, one after the other.
 func (s *Suite) apart(ctx context.Context) error {
-	defer func() { s.plays = first }()
+	writes := int64(0)
+	defer func() {
+		s.plays = first
+		s.Got.Set("apart_writes", writes)
+	}()
 	for _, one := range []struct{ name, protocol string }{{"hover", "HovercRaft"}, {"plus", "HovercRaftPlusPlus"}} {
 		s.plays = target{group: one.name, clients: "clients-" + one.name}
 		for _, step := range []struct {
@@ -30,7 +34,8 @@ func (s *Suite) apart(ctx context.Context) error {
 			{harness.Step{Name: "pods of its leader, its box and its aggregator are deleted", Cost: "90 s",
 				Cause: "clients do not find the box, or members do not: kubectl -n " + Namespace + " logs -l bobtail.dev/component=box --all-containers"},
 				func(ctx context.Context) error {
-					_, err := s.under(ctx, one.name, someWrites, s.withoutThem)
+					v, err := s.under(ctx, one.name, someWrites, s.withoutThem)
+					writes += v.Writes
 					return err
 				}},
 			{harness.Step{Name: "kubectl delete rg " + one.name, Cost: "20 s", Cause: "a pod does not end: kubectl -n " + Namespace + " get pods"}, s.away},
