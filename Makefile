@@ -115,7 +115,7 @@ e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
 	@e2e/run e2e-switch $(SWITCH)
 
-e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; histories judged by Porcupine (9 min)
+e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; histories judged by Porcupine (12 min)
 	@e2e/run e2e-replica-cluster $(GROUPS)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)

@@ -44,6 +44,7 @@ type Member struct {
 	IP   string
 	Name string
 	Dir  string // its disk
+	As   string // under which name it is started, at its own address; "": its own
 	proc *bed.Process
 	runs int
 }
@@ -278,7 +279,14 @@ func (g *Group) Start(m *Member) error {
 	}
 	ctl := filepath.Join(g.Dir, m.Name+".ctl")
 	_ = os.Remove(ctl)
-	argv := append(g.argv(m), "--name="+m.Name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
+	name := m.Name
+	if m.As != "" {
+		name = m.As
+	}
+	argv := append(g.argv(m), "--name="+name, "--config="+doc, "--key-dir="+filepath.Join(g.Dir, "keys"), "--ctl="+ctl)
+	if m.As != "" {
+		argv = append(argv, "--address="+m.IP)
+	}
 	if !g.stands(m) {
 		argv = append(argv, g.extra...) // the last word
 	}

@@ -287,6 +287,18 @@ func (p *play) emptyBox() {
 	p.must(until("an empty box", func() bool { return p.value(p.g.Box, "box_requests_inside", "") == 0 }))
 }
 
+// A box that knows its address serves by a document that does not name it, as a pod
+// that came again while nobody wrote another one. One that does not know it waits.
+func TestBoxThatIsNotNamed(t *testing.T) {
+	p := begin(t, 3, 3, Kind{HovercRaft: true})
+	p.round("named", func() {
+		p.g.Box.Kill()
+		p.g.Box.As = "another"
+		p.must(p.g.Start(p.g.Box))
+	})
+	p.same(p.g.Members...)
+}
+
 // What a box refuses, it names: R-314, too long for a packet between members;
 // R-304, not ordered, which goes to a member.
 func TestHovercRaftRefusals(t *testing.T) {

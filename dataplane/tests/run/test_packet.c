@@ -114,9 +114,24 @@ static char *with(const char *find, const char *put)
     return out;
 }
 
+// A group of this protocol, with what the text says beside its members.
+#define LIMIT            "\"inFlightLimit\":1000},"
+#define OF(word, beside) "\"inFlightLimit\":1000,\"protocol\":\"" word "\"}," beside
+#define BOX              "\"boxes\":[{\"name\":\"b\",\"address\":\"10.0.1.1\",\"clientPort\":8000,\"feedbackPort\":9000}],"
+#define AGGREGATOR(name, address, port)                                                                                \
+    "\"aggregator\":{\"name\":\"" name "\",\"address\":\"" address "\",\"port\":" port "},"
+
 static const struct {
     const char *find, *put, *field;
 } faults[] = {
+    {LIMIT, OF("Paxos", ""), "group.protocol"},
+    {LIMIT, OF("HovercRaft", ""), "boxes"},
+    {LIMIT, OF("HovercRaftPlusPlus", AGGREGATOR("a", "10.0.2.1", "8300")), "boxes"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX), "aggregator"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("", "10.0.2.1", "8300")), "aggregator.name"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "224.0.0.1", "8300")), "aggregator.address"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "10.0.2.1", "0")), "aggregator.port"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX "\"aggregator\":{\"name\":\"a\",\"port\":1},"), "aggregator.address"},
     {"bobtail.dev/v1", "bobtail.dev/v2", "apiVersion"},
     {"ReplicationGroup", "RpcService", "kind"},
     {"\"sources\":[]", "\"sources\":[{}]", "sources[0].kind"},
@@ -182,6 +197,26 @@ static void documents_name_the_field_at_fault(void **state)
     }
 }
 
+static void documents_name_what_stands_beside_members(void **state)
+{
+    (void)state;
+    struct bt_ctl_error e;
+    char *text = with(LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "10.0.2.1", "8300")));
+    struct bt_group_document *d = bt_group_document_parse(text, strlen(text), &e);
+    assert_non_null(d);
+    assert_true(bt_group_document_is_apart(d) && d->protocol == BT_GROUP_HOVERCRAFT_PLUS_PLUS);
+    struct bt_addr at = bt_addr_v4u(0x0a000201, 8300);
+    assert_true(bt_addr_eq(&d->aggregator.address, &at) && strcmp(d->aggregator.name, "a") == 0);
+    struct bt_group_document moved = *d; // it is exchanged while members run
+    moved.aggregator.address = bt_addr_v4u(0x0a000202, 8300);
+    assert_true(bt_group_document_may_follow(d, &moved, &e));
+    moved.protocol = BT_GROUP_HOVERCRAFT;
+    assert_false(bt_group_document_may_follow(d, &moved, &e));
+    assert_string_equal(e.field, "group.protocol");
+    free(d);
+    free(text);
+}
+
 static void documents_say_what_may_not_change(void **state)
 {
     static const struct {
@@ -219,8 +254,11 @@ static void documents_say_what_may_not_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(r381_every_bit_is_under_the_tag),   cmocka_unit_test(r381_addresses_are_under_the_tag),
-        cmocka_unit_test(r382_notes_are_read_as_written),    cmocka_unit_test(documents_name_the_field_at_fault),
+        cmocka_unit_test(r381_every_bit_is_under_the_tag),
+        cmocka_unit_test(r381_addresses_are_under_the_tag),
+        cmocka_unit_test(r382_notes_are_read_as_written),
+        cmocka_unit_test(documents_name_the_field_at_fault),
+        cmocka_unit_test(documents_name_what_stands_beside_members),
         cmocka_unit_test(documents_say_what_may_not_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

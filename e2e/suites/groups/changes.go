@@ -97,7 +97,7 @@ func (s *Suite) isOf(ctx context.Context, n int) error {
 }
 
 // made are the kinds of which a group has objects.
-const made = "pods,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,controllerrevisions,endpointslices"
+const made = "pods,statefulsets,deployments,replicasets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,controllerrevisions,endpointslices"
 
 // end: the group is deleted. Its disks stay until their claims are deleted; nothing else does.
 func (s *Suite) end(ctx context.Context) error {

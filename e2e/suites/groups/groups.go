@@ -45,7 +45,14 @@ type Suite struct {
 
 	volumes *harness.Volumes
 	total   verdict
+	plays   target
 }
+
+// target is the group that is played, and the pod with its clients.
+type target struct{ group, clients string }
+
+// first is the group of the example.
+var first = target{group: Group, clients: "clients"}
 
 // counts are what clients have got so far; verdict is what they say at the end. Both as grouppeer prints them.
 type counts struct {
@@ -67,6 +74,7 @@ func (s *Suite) parts() []harness.Part {
 		{Name: "update", Play: s.update},
 		{Name: "scale", Play: s.scale},
 		{Name: "absent", Play: s.absent},
+		{Name: "apart", Play: s.apart},
 		{Name: "restored", Play: s.restored},
 	}
 }
@@ -79,6 +87,7 @@ func (s *Suite) Judge() error {
 
 // Run plays all of it on a running cluster.
 func (s *Suite) Run(ctx context.Context) (failed error) {
+	s.plays = first
 	parts, err := harness.Choose(s.parts(), s.Only)
 	if err != nil {
 		return err
@@ -176,7 +185,7 @@ func (s *Suite) show(ctx context.Context) error {
 }
 
 func (s *Suite) ready(ctx context.Context, limit time.Duration) error {
-	return s.Env.WaitCondition(ctx, limit, Namespace, "replicationgroups.bobtail.dev", Group, "Ready=True")
+	return s.Env.WaitCondition(ctx, limit, Namespace, "replicationgroups.bobtail.dev", s.plays.group, "Ready=True")
 }
 
 // group is what is read of the object besides its conditions.
@@ -185,6 +194,8 @@ type group struct {
 		Leader        string
 		VotersInForce int
 		HealthyVoters int
+		Boxes         []string
+		Aggregator    string
 		Members       []struct {
 			Number int
 			Name   string
@@ -194,11 +205,11 @@ type group struct {
 }
 
 func (s *Suite) read(ctx context.Context) (g group, err error) {
-	return g, s.Env.Get(ctx, &g, "-n", Namespace, "replicationgroups.bobtail.dev", Group)
+	return g, s.Env.Get(ctx, &g, "-n", Namespace, "replicationgroups.bobtail.dev", s.plays.group)
 }
 
 func (s *Suite) order(ctx context.Context, into any, args ...string) error {
-	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", "clients", "--", "/grouppeer"}, args...)...)
+	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", s.plays.clients, "--", "/grouppeer"}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -253,7 +264,7 @@ func (s *Suite) uids(ctx context.Context) (map[string]string, error) {
 			Spec     struct{ NodeName string }
 		}
 	}
-	err := s.Env.Get(ctx, &list, "-n", Namespace, "pods", "-l", "bobtail.dev/component=member")
+	err := s.Env.Get(ctx, &list, "-n", Namespace, "pods", "-l", "bobtail.dev/component=member,bobtail.dev/service="+s.plays.group)
 	out := map[string]string{}
 	for _, p := range list.Items {
 		out[p.Metadata.Name] = p.Metadata.UID
@@ -274,14 +285,16 @@ func followers(g group) (out []string) {
 
 // describe shows what a user would look at when something is wrong, and keeps the members' logs.
 func (s *Suite) describe(ctx context.Context) error {
-	for _, args := range [][]string{{"describe", "rg", Group}, {"get", "pods,pvc,pdb", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
+	for _, args := range [][]string{{"describe", "rg", s.plays.group}, {"get", "pods,pvc,pdb", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"}} {
 		out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace}, args...)...)
 		if err != nil {
 			return err
 		}
 		s.Steps.Say("\n$ kubectl -n %s %s\n%s", Namespace, strings.Join(args, " "), out)
 	}
-	_, _ = s.Env.Kubectl(ctx, "-n", Namespace, "logs", "-l", "bobtail.dev/component=member", "--all-containers", "--prefix", "--tail=60") // into the log
+	for _, component := range []string{"member", "box", "aggregator"} {
+		_, _ = s.Env.Kubectl(ctx, "-n", Namespace, "logs", "-l", "bobtail.dev/component="+component, "--all-containers", "--prefix", "--tail=60") // into the log
+	}
 	_, _ = s.Env.Kubectl(ctx, "-n", harness.SystemNamespace, "logs", "deployment/bobtail-operator", "--tail=100")
 	return nil
 }

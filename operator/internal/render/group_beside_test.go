@@ -16,7 +16,7 @@ import (
 
 func stock(t *testing.T) Input { return loadGroup(t, "testdata/group/plusplus.in.yaml") }
 
-// G-8: a Raft group has nothing beside its members, a HovercRaft group a box, a
+// G-13: a Raft group has nothing beside its members, a HovercRaft group a box, a
 // HovercRaft++ group an aggregator as well; clients find what takes their requests.
 func TestWhatStandsBesideMembers(t *testing.T) {
 	for protocol, want := range map[v1alpha1.ReplicationProtocol]string{
@@ -50,7 +50,7 @@ func TestWhatStandsBesideMembers(t *testing.T) {
 	}
 }
 
-// G-7, G-8: they keep to the restricted pod security standard, run from the operator's own
+// G-7, G-13: they keep to the restricted pod security standard, run from the operator's own
 // image, whatever the members' is, and are asked whether their loop goes round.
 func TestBesidePods(t *testing.T) {
 	in := stock(t)

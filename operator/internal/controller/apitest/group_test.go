@@ -150,7 +150,7 @@ func TestGroupLosesADiskAndAQuorum(t *testing.T) {
 	w.wantEvents(v1alpha1.EventMemberReplaced, v1alpha1.ReasonNoQuorum)
 }
 
-// G-8: a HovercRaft++ group begins when its box and its aggregator are there, names them
+// G-13: a HovercRaft++ group begins when its box and its aggregator are there, names them
 // to its members, and is not ready without a box.
 func TestGroupWithBoxAndAggregator(t *testing.T) {
 	t.Parallel()

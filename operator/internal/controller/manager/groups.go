@@ -18,6 +18,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/replicationgroup"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
+	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // addGroups adds the controller of ReplicationGroups.
@@ -53,10 +54,12 @@ var (
 	groupHealthy = groupMetric("healthy_voters", "Voters that answer, and lead or follow.")
 	groupQuorum  = groupMetric("quorum", "How many voters must agree.")
 	groupWanted  = groupMetric("wanted_members", "Members that the specification asks for.")
+	groupHasBox  = groupMetric("has_box", "1 while clients of a HovercRaft group reach a box that is ready.")
+	groupShared  = groupMetric("aggregator_in_use", "1 while the leader of a HovercRaft++ group sends by way of the aggregator.")
 	groupLag     = groupMetric("member_lag_entries", "Entries that a member has yet to get, by pod.", "pod")
 )
 
-var groupMetrics = []*prometheus.Desc{groupReady, groupHasHead, groupTerm, groupVoters, groupHealthy, groupQuorum, groupWanted, groupLag}
+var groupMetrics = []*prometheus.Desc{groupReady, groupHasHead, groupTerm, groupVoters, groupHealthy, groupQuorum, groupWanted, groupHasBox, groupShared, groupLag}
 
 // instrumentGroups registers the metrics of groups.
 func instrumentGroups() (*groupStates, error) {
@@ -104,6 +107,9 @@ func (s *groupStates) Collect(to chan<- prometheus.Metric) {
 		} {
 			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key.Namespace, key.Name)
 		}
+		for d, v := range besideMembers(&g) {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key.Namespace, key.Name)
+		}
 		shown := map[string]bool{}
 		for i := len(st.Members) - 1; i >= 0; i-- { // the newest member of a pod
 			if m := st.Members[i]; m.LagEntries != nil && !shown[m.Pod] {
@@ -112,4 +118,17 @@ func (s *groupStates) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 	}
+}
+
+// besideMembers are the metrics that a Raft group has not.
+func besideMembers(g *v1alpha1.ReplicationGroup) map[*prometheus.Desc]float64 {
+	out := map[*prometheus.Desc]float64{}
+	if render.HasBox(g) && g.Status.FormedTime != nil {
+		ready := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionReady)
+		out[groupHasBox] = one(ready == nil || ready.Reason != v1alpha1.ReasonNoBox)
+	}
+	if g.Status.Aggregator != "" {
+		out[groupShared] = one(g.Status.Aggregator == v1alpha1.AggregatorInUse)
+	}
+	return out
 }

@@ -58,7 +58,7 @@ func besideNames(doc *dataplane.GroupConfig) string {
 	return strings.Join(out, " ")
 }
 
-// G-8: the document names the boxes that there are and one aggregator, and while their
+// G-13: the document names the boxes that there are and one aggregator, and while their
 // pods are exchanged those that were.
 func TestBeside(t *testing.T) {
 	gone := metav1.NewTime(start)
@@ -113,7 +113,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// G-8: Programmed waits for boxes and aggregator, Ready for a box; the group serves without
+// G-13: Programmed waits for boxes and aggregator, Ready for a box; the group serves without
 // its aggregator, and the status says so.
 func TestReadyBeside(t *testing.T) {
 	for _, row := range []struct {

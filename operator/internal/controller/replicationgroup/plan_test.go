@@ -322,7 +322,7 @@ func TestReady(t *testing.T) {
 		says   string
 	}{
 		{"well", func(*scene) {}, v1alpha1.ReasonReady, "3 of 3 voters are healthy, 2 must agree"},
-		{"a protocol that there is not", func(s *scene) { s.group.Spec.Protocol = v1alpha1.ReplicationHovercRaftPlusPlus }, v1alpha1.ReasonNotAccepted, "the last accepted configuration keeps serving"},
+		{"a name that is taken", func(s *scene) { s.conflicts = []string{"Service orders"} }, v1alpha1.ReasonNotAccepted, "the last accepted configuration keeps serving"},
 		{"one is gone", func(s *scene) { delete(s.pods, 2); s.places = s.places[:2]; s.silent(2) }, v1alpha1.ReasonMembersNotReady, "2 of 3 voters are healthy, 2 must agree; orders-member-2: Unreachable"},
 		{"one is cut off", func(s *scene) { s.said(0).Members[2].HeardMillisecondsAgo = 2001 }, v1alpha1.ReasonMembersNotReady, "orders-member-2: Behind"},
 		{"a disk failed", func(s *scene) {
