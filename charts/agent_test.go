@@ -210,6 +210,31 @@ func TestHostRightsArePinned(t *testing.T) {
 	}
 }
 
+// What sets frequencies is there where it is asked for, writes one folder of the node, and
+// has neither a token nor a right of root.
+func TestFrequencyPodIsPinned(t *testing.T) {
+	if strings.Contains(template(t, "bobtail", "--set", "nodes.enabled=true,crab.enabled=true"), "bobtail-frequency") {
+		t.Error("it is there without nodes.frequency.enabled")
+	}
+	rendered := template(t, "bobtail", "--set", "nodes.frequency.enabled=true,nodes.frequency.floorPercent=70")
+	sets := documents[appsv1.DaemonSet](t, rendered, "DaemonSet")
+	if len(sets) != 1 || sets[0].Name != "bobtail-frequency" {
+		t.Fatalf("%d DaemonSets", len(sets))
+	}
+	pod := sets[0].Spec.Template.Spec
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" || len(pod.Containers) != 1 {
+		t.Errorf("the pod has more than a folder: %+v", pod)
+	}
+	c := pod.Containers[0]
+	s := c.SecurityContext
+	if s.Privileged != nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || len(s.Capabilities.Add) != 0 || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("security context %+v", s)
+	}
+	if len(pod.Volumes) != 1 || pod.Volumes[0].HostPath == nil || pod.Volumes[0].HostPath.Path != "/sys/devices/system/cpu/cpufreq" || !slices.Contains(c.Args, "--floor-percent=70") {
+		t.Errorf("volumes %+v, arguments %q", pod.Volumes, c.Args)
+	}
+}
+
 // On the node it has the network to look at and one folder to read, and no capability. Root
 // it is for the kubelet's socket alone.
 func TestHostPodIsPinned(t *testing.T) {

@@ -32,6 +32,7 @@ var clusterRights = []string{
 	"core/namespaces: get",
 	"core/nodes: list",           // what they offer of a device (spec.device)
 	"core/pods/eviction: create", // of a group's members, held to their budget
+	"core/pods/resize: patch",    // CPU of a service's pods in place (spec.scheduling)
 	"core/pods/status: patch",
 	"core/pods: get list watch",
 	"core/secrets: create get patch",

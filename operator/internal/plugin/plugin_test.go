@@ -162,15 +162,6 @@ func TestDiagnose(t *testing.T) {
 		{"not ready", causeNotServed, "12/16 workers ready", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
 			s.Status.Workers, s.Status.ReadyWorkers = "12/16", 12
 		}},
-		{"load of cores behind a worker", causeWorkers, "keep 4 cores 95% busy", func(o *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
-			s.Status.Scheduling, o.perSecond = &v1alpha1.SchedulingStatus{AllowedCores: 4}, 3800
-		}},
-		{"fewer processors", causeCores, "pod x may use 1", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
-			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCoresAsAsked, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFewerProcessors, Message: "pod x may use 1"}}
-		}},
-		{"a server that ignores the field", causeCores, "knows nothing", func(_ *observation, s *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
-			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonServerIgnoresScheduling, Message: "it knows nothing"}}
-		}},
 		{"unread", causeUnread, "read pod x: refused", func(o *observation, _ *v1alpha1.RpcService, _ *v1alpha1.ServiceLevelObjective) {
 			o.unread = []string{"read pod x: refused"}
 		}},
@@ -186,6 +177,30 @@ func TestDiagnose(t *testing.T) {
 		found := diagnose(slo, service, o, nil)
 		if len(found) != 1 || found[0].Cause != c.cause || !strings.Contains(found[0].Evidence, c.evidence) {
 			t.Errorf("%s: %+v", c.name, found)
+		}
+	}
+}
+
+// Cores that a service asks for and has not, and how busy those are that it has.
+func TestDiagnoseCores(t *testing.T) {
+	condition := func(kind, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "because of " + reason}}
+	}
+	for _, c := range []struct {
+		cause, evidence string
+		status          v1alpha1.RpcServiceStatus
+	}{
+		{causeWorkers, "keep 4 cores 95% busy", v1alpha1.RpcServiceStatus{Scheduling: &v1alpha1.SchedulingStatus{AllowedCores: 4}}},
+		{causeCores, "because of FewerProcessors", v1alpha1.RpcServiceStatus{Conditions: condition(v1alpha1.ConditionCoresAsAsked, v1alpha1.ReasonFewerProcessors)}},
+		{causeCores, "because of ServerIgnoresScheduling", v1alpha1.RpcServiceStatus{Conditions: condition(v1alpha1.ConditionReady, v1alpha1.ReasonServerIgnoresScheduling)}},
+	} {
+		o := &observation{perSecond: 3800, requests: 1000,
+			latency: *steps(map[time.Duration]int{2 * time.Millisecond: 1000}), service: *steps(map[time.Duration]int{time.Millisecond: 1000})}
+		service, slo := aService(), anSLO()
+		slo.Status.Capacity = nil
+		service.Status.Scheduling, service.Status.Conditions = c.status.Scheduling, c.status.Conditions
+		if found := diagnose(slo, service, o, nil); len(found) != 1 || found[0].Cause != c.cause || !strings.Contains(found[0].Evidence, c.evidence) {
+			t.Errorf("%s: %+v", c.evidence, found)
 		}
 	}
 }
