@@ -161,7 +161,7 @@ e2e-replica e2e-replica-short: deps-dev
 
 .PHONY: e2e-redis e2e-redis-short
 e2e-redis: ## A replication group of Redis servers, as Debian has them, in network namespaces: leaders killed, faults, snapshots by BGSAVE, every command of Redis held to the module's table, settings refused; histories judged by Porcupine; planted bugs (root, 5 min)
-e2e-redis-short: ## The same with few kills and faults, without planted bugs (root, 20 s)
+e2e-redis-short: ## The same with few kills and faults, without planted bugs (root, 25 s)
 e2e-redis-short: REDIS_RUN := -short
 e2e-redis e2e-redis-short: deps-dev
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json $(MEASURED)/$@-mutations.json

@@ -112,6 +112,9 @@ func ourSide(t *testing.T, name, dir string, kind Kind) side {
 		if g == nil {
 			return
 		}
+		if t.Failed() {
+			g.tell(t)
+		}
 		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
@@ -143,6 +146,27 @@ func ourSide(t *testing.T, name, dir string, kind Kind) side {
 		}
 		return err
 	}}
+}
+
+// tell says how every member stands, and what happened to it.
+func (g *Group) tell(t *testing.T) {
+	t.Helper()
+	for _, m := range g.Members {
+		s := g.Status(m)
+		if s == nil {
+			t.Logf("%s does not answer", m.Name)
+			continue
+		}
+		t.Logf("%s: %s %s %s %s; term %d, log %d to %d, commit %d, applied %d, snapshot %d, %d of %d heard", m.Name, s.Phase, s.Role, s.Reason, s.Message, s.Term,
+			s.First, s.Last, s.Commit, s.Applied, s.Snapshot.Index, s.Quorum.Heard, s.Quorum.Voters)
+		if c, err := g.ask(m, map[string]any{"v": 1, "op": "counters"}); err == nil {
+			for _, one := range c.Counters {
+				if one.Value > 0 {
+					t.Logf("  %s %v %d", one.Name, one.Labels, one.Value)
+				}
+			}
+		}
+	}
 }
 
 // process started for the comparison, ended with the test.

@@ -58,9 +58,9 @@ func TestRedisFaults(t *testing.T) {
 	}
 }
 
-// fill writes records and values until every member has a snapshot that the log of
-// the group does not reach back to.
-func (p *play) fill(c *redis.Client) {
+// fill writes records and values until no member's log reaches back to an entry any
+// more, so that only a snapshot has it.
+func (p *play) fill(c *redis.Client, entry uint64) {
 	p.t.Helper()
 	const writers = 8
 	for n := 0; n < 20000; n += writers * 20 {
@@ -81,7 +81,7 @@ func (p *play) fill(c *redis.Client) {
 		there := true
 		for _, m := range p.up() {
 			s := p.g.Status(m)
-			there = there && s != nil && s.First > 1
+			there = there && s != nil && s.First > entry
 		}
 		if there {
 			return
@@ -96,7 +96,8 @@ func TestRedisSnapshots(t *testing.T) {
 	p, c := beginRedis(t, 3, 4, Kind{})
 	away, next := p.g.Members[p.leader().ID%3], p.g.Members[3]
 	away.Kill()
-	p.round("written", func() { p.fill(c) })
+	had := p.g.Status(p.leader()).Last
+	p.round("written", func() { p.fill(c, had+1) })
 	p.must(p.g.Start(next))
 	p.add(next)
 	p.must(p.g.Start(away))

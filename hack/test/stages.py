@@ -97,7 +97,7 @@ STAGES = [
            ALL: Form(make("e2e-replica"), 700, 2000)},
           "the failed test names the history or the event that was waited for, and ends with the members' logs", ("root",)),
     Stage("redis", "a replication group of Debian's Redis servers: kills, faults, snapshots, every command held to the table of the module; what clients saw is judged by Porcupine; planted bugs",
-          {TEST: Form(make("e2e-redis-short"), 20, 120, "a replication group of Debian's Redis servers: two leaders killed, four faults, snapshots, every command held to the table of the module"),
+          {TEST: Form(make("e2e-redis-short"), 25, 150, "a replication group of Debian's Redis servers: a leader killed, four faults, snapshots, every command held to the table of the module"),
            ALL: Form(make("e2e-redis"), 300, 1200)},
           "the failed test names the history or the event that was waited for, and ends with the servers' logs", ("root",)),
     Stage("bench-replica", "messages of the leader of real members for one request, counted on its link: Raft and HovercRaft, 3 to 9 members; puts against etcd and Redis; a node's share of YCSB-E",

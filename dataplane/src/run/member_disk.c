@@ -192,6 +192,7 @@ enum bt_replica_result member_take_snapshot(struct bt_member *m)
         return BT_REPLICA_PENDING;
     }
     m->snapshot_tried = m->applied;
+    m->snapshot_tried_ns = m->now;
     uint64_t own = write_head(m), room = (uint64_t)m->document.snapshot_bytes - own;
     if (own == 0) {
         return too_large(m);
@@ -231,20 +232,28 @@ static void saving_turn(struct bt_member *m)
     }
 }
 
+// One that was not possible is tried again a little later; where the log is nearly full that is a time, since nothing
+// may be applied any more before there is room.
+static bool may_try(const struct bt_member *m, uint64_t every, bool wanted)
+{
+    return m->applied >= m->snapshot_tried + every / 8 + 1 ||
+           (wanted && m->now >= m->snapshot_tried_ns + MEMBER_AGAIN_NS);
+}
+
 void member_snapshot_turn(struct bt_member *m)
 {
     struct bt_replica_config c;
+    struct bt_replica_status s = bt_replica_status(m->core);
     uint64_t every = (uint64_t)m->document.snapshot_entries;
-    uint64_t since = m->applied - bt_replica_status(m->core).snapshot;
     if (m->phase != BT_MEMBER_RUNNING) {
         return;
     }
     saving_turn(m);
-    if (m->saving.stage != SAVING_NONE || m->applied < m->snapshot_tried + every / 8 + 1) {
-        return; // one that was not possible is tried again a little later
+    if (m->saving.stage != SAVING_NONE || !may_try(m, every, s.snapshot_wanted)) {
+        return;
     }
     member_core_config(m, &c);
-    if (since >= every || m->applied_bytes > c.body_bytes / 4) {
+    if (m->applied - s.snapshot >= every || m->applied_bytes > c.body_bytes / 4) {
         member_take_snapshot(m);
     }
 }

@@ -16,6 +16,7 @@
 #define MEMBER_ARRIVALS    8192u
 #define MEMBER_CATCH_UP_NS UINT64_C(200000000)
 #define MEMBER_PATIENCE_NS UINT64_C(10000000000)
+#define MEMBER_AGAIN_NS    UINT64_C(20000000)
 
 // A client's request that is in the log and not yet executed.
 struct member_waiter {
@@ -64,7 +65,7 @@ struct bt_member {
 
     struct bt_roster roster;
     struct bt_sessions sessions;
-    uint64_t applied, snapshot_tried, applied_bytes;
+    uint64_t applied, snapshot_tried, snapshot_tried_ns, applied_bytes;
     uint64_t snapshot_bytes;
     uint8_t *snapshot_room; // scratch of one snapshot
     struct member_saving {  // one that the service writes in the background

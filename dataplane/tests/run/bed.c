@@ -67,6 +67,7 @@ static int on_snapshot_begin(void *arg)
         return -1;
     }
     s->saving = true;
+    s->waits = s->turns;
     s->frozen[0] = s->sum;
     s->frozen[1] = s->executed;
     return 0;
@@ -92,7 +93,7 @@ void bed_in_background(struct bed *b, uint16_t id, unsigned turns)
     b->calls[id].snapshot = NULL;
     b->calls[id].snapshot_begin = on_snapshot_begin;
     b->calls[id].snapshot_end = on_snapshot_end;
-    b->service[id].waits = turns;
+    b->service[id].turns = turns;
     b->service[id].refusals = 1;
 }
 

@@ -23,8 +23,8 @@ enum {
 // A service that counts: a request adds what it holds, the answer is the sum; a read answers the sum.
 struct bed_service {
     uint64_t sum, executed;
-    uint64_t frozen[2];       // of a snapshot in the background
-    unsigned waits, refusals; // how often its end is not yet; how often it is not begun
+    uint64_t frozen[2];              // of a snapshot in the background
+    unsigned turns, waits, refusals; // how often its end is not yet, still; how often it is not begun
     bool saving;
     struct bt_member **member;
 };

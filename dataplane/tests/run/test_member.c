@@ -237,6 +237,25 @@ static void r395_what_was_written_in_the_background_is_void_after_a_restore(void
     bed_close(&b);
 }
 
+static void r349_a_full_log_is_emptied_once_a_snapshot_is_possible(void **state)
+{
+    (void)state;
+    formed(3, 3);
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_in_background(&b, id, 0);
+        b.service[id].refusals = UINT32_MAX; // not now
+    }
+    do { // until it says that it is full, and not that somebody else leads, or nothing
+        bed_until(&b, leads, 0);
+    } while (bed_ask(&b, &(struct bed_ask){.to = bed_leader(&b), .policy = BT_POLICY_REPLICATED_WRITE, .add = 1}) ||
+             b.reply_type != BT_DROP || reason() != BT_DROP_BUSY);
+    for (uint16_t id = 1; id <= 3; id++) {
+        b.service[id].refusals = 0;
+    }
+    write_until_done(1, 0, 0);
+    bed_close(&b);
+}
+
 static void r347_nothing_is_acknowledged_before_a_majority_of_disks(void **state)
 {
     (void)state;
@@ -497,6 +516,7 @@ int main(void)
         cmocka_unit_test(r347_all_that_was_acknowledged_is_there_after_all_ended),
         cmocka_unit_test(r395_a_snapshot_in_the_background_is_of_its_beginning),
         cmocka_unit_test(r395_what_was_written_in_the_background_is_void_after_a_restore),
+        cmocka_unit_test(r349_a_full_log_is_emptied_once_a_snapshot_is_possible),
         cmocka_unit_test(r347_nothing_is_acknowledged_before_a_majority_of_disks),
         cmocka_unit_test(r372_a_leader_whose_disk_fails_hands_over_and_says_so),
         cmocka_unit_test(r328_a_leader_that_is_cut_off_answers_no_read),

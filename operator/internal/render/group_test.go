@@ -68,7 +68,7 @@ func groupText(t *testing.T, in Input) []byte {
 	return out.Bytes()
 }
 
-var groupFiles = []string{"minimal", "volatile", "custom", "restored", "plusplus"}
+var groupFiles = []string{"minimal", "volatile", "custom", "restored", "plusplus", "redis"}
 
 // TestGoldenGroups: every testdata/group/x.in.yaml renders to x.out.yaml. Run with
 // -update after a wanted change, and review the difference.

@@ -459,7 +459,8 @@ func TestExamplesAreAccepted(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples found: %v", err)
 	}
-	files = append(files, "../../../../examples/sriov/service.yaml", "../../../../examples/sriov/service-by-claim.yaml") // what stands beside them is upstream's kinds
+	files = append(files, "../../../../examples/redis-group/group.yaml",
+		"../../../../examples/sriov/service.yaml", "../../../../examples/sriov/service-by-claim.yaml") // what stands beside them is upstream's kinds
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
