@@ -19,9 +19,9 @@ struct serve_scheduled {
     struct serve_bell bell;
     struct bt_run_memory memory[SERVE_WORKERS_MAX]; // of each port
     struct bt_run_port port[SERVE_WORKERS_MAX];
-    struct bt_run_tcp tcp;                 // --protocol
+    struct bt_run_tcp tcp;                      // --protocol
     struct bt_io *stack_io[BT_RUN_THREADS_MAX]; // of each thread, with TCP past the kernel
-    struct bt_fc_objective objective;      // likewise
+    struct bt_fc_objective objective;           // likewise
     struct bt_hist_slices *latency[SERVE_WORKERS_MAX], *service[SERVE_WORKERS_MAX];
     struct bt_hist_slices *all; // the control thread's: the sum of one kind
     struct bt_trace_ring *traces[SERVE_WORKERS_MAX];

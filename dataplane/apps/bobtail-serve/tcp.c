@@ -81,9 +81,9 @@ static void answer_memcached(const struct serve_app *app, struct bobtail_request
 {
     static const struct {
         const char *command, *says;
-    } table[] = {{"get", "END\r\n"},        {"gets", "END\r\n"},      {"set", "STORED\r\n"},
+    } table[] = {{"get", "END\r\n"},        {"gets", "END\r\n"},       {"set", "STORED\r\n"},
                  {"add", "STORED\r\n"},     {"replace", "STORED\r\n"}, {"append", "STORED\r\n"},
-                 {"prepend", "STORED\r\n"}, {"cas", "STORED\r\n"},    {"version", "VERSION " BOBTAIL_VERSION "\r\n"}};
+                 {"prepend", "STORED\r\n"}, {"cas", "STORED\r\n"},     {"version", "VERSION " BOBTAIL_VERSION "\r\n"}};
     char line[300] = {0};
     const char *says = "NOT_FOUND\r\n";
     (void)app;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --protocol: requests over TCP, of the kernel (--driver=udp) or past it on a DPDK port (--driver=dpdk), which needs the
-// stack of src/tcp. Synthetic answers that clients of the protocol take for one.
+// --protocol: requests over TCP, of the kernel (--driver=udp) or past it on a DPDK port (--driver=dpdk), which needs
+// the stack of src/tcp. Synthetic answers that clients of the protocol take for one.
 #ifndef BT_APPS_SERVE_TCP_H
 #define BT_APPS_SERVE_TCP_H
 

@@ -98,7 +98,8 @@ struct bt_dpdk_device_config {
     uint32_t buffers; // packet buffers; 0: BT_DPDK_DEFAULT_BUFFERS
     uint16_t ring;    // descriptors per queue; 0: 1024, fitted to what the device takes
     enum bt_dpdk_checksums checksums;
-    bool takes_tcp;        // TCP for own addresses comes whole, at local port n_locals (link.h); of several ios that of its flow
+    bool takes_tcp; // TCP for own addresses comes whole, at local port n_locals (link.h); of several ios that of its
+                    // flow
     uint32_t link_wait_ms; // how long opening waits for the carrier; 0: not at all
     enum bt_dpdk_idle idle;
     uint64_t neighbour_retry_ns; // between two requests for a neighbour's MAC; 0: 1 s, 3 tries

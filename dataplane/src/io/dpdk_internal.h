@@ -140,7 +140,8 @@ uint64_t bt_dpdk_now(struct bt_io *io);
 void bt_dpdk_say(bt_dpdk_log log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // dpdk_pool.c
-// One without room between buffers, for a driver that counts on that (af_xdp). Its buffers have no address for a device.
+// One without room between buffers, for a driver that counts on that (af_xdp). Its buffers have no address for a
+// device.
 struct rte_mempool *bt_dpdk_pool_dense(const char *name, uint32_t buffers);
 void bt_dpdk_pool_interface(struct bt_dpdk_device *dev);
 // Bytes in front of the data of an empty packet.

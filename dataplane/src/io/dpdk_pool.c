@@ -45,8 +45,8 @@ static struct rte_mempool *pool_with(const char *name, uint32_t buffers, unsigne
     struct rte_pktmbuf_pool_private sizes = {.mbuf_data_room_size = RTE_PKTMBUF_HEADROOM + BT_PKT_BUFFER,
                                              .mbuf_priv_size = (uint16_t)BT_DPDK_PRIV_BYTES};
     unsigned each = (unsigned)sizeof(struct rte_mbuf) + sizes.mbuf_priv_size + sizes.mbuf_data_room_size;
-    struct rte_mempool *pool = rte_mempool_create_empty(name, buffers, each, buffers >= 4 * CACHE ? CACHE : 0, sizeof sizes,
-                                                        SOCKET_ID_ANY, flags);
+    struct rte_mempool *pool = rte_mempool_create_empty(name, buffers, each, buffers >= 4 * CACHE ? CACHE : 0,
+                                                        sizeof sizes, SOCKET_ID_ANY, flags);
     if (pool == NULL) {
         return NULL;
     }
@@ -64,8 +64,8 @@ static struct rte_mempool *pool_with(const char *name, uint32_t buffers, unsigne
     return pool;
 }
 
-// Usually no buffer crosses a page, which leaves room between them: with ordinary memory nearly half of it. A driver that
-// takes a pool for so many times the size of a buffer would then not know the last of them.
+// Usually no buffer crosses a page, which leaves room between them: with ordinary memory nearly half of it. A driver
+// that takes a pool for so many times the size of a buffer would then not know the last of them.
 struct rte_mempool *bt_dpdk_pool_dense(const char *name, uint32_t buffers)
 {
     return pool_with(name, buffers, RTE_MEMPOOL_F_NO_IOVA_CONTIG);

@@ -35,8 +35,8 @@ struct bt_run_wire;
 struct bt_run_tcp {
     struct bt_addr local;
     enum bt_framing framing;
-    uint32_t max_message; // bytes of a request and of a reply
-    uint32_t connections; // of each thread, 1…65,536
+    uint32_t max_message;           // bytes of a request and of a reply
+    uint32_t connections;           // of each thread, 1…65,536
     const struct bt_run_wire *wire; // who carries it: NULL: the kernel; else a stack of our own (run/tcp_stack.h) with
     struct bt_io *const *io;        // an io for each thread
     struct bt_pool *pool;           // and packets for all

@@ -29,7 +29,7 @@ struct run_conn {
     struct run_conn *next;
     // The carrier's.
     int fd;
-    uint32_t asked; // what epoll was told
+    uint32_t asked;         // what epoll was told
     void *carrier, *stacks; // the stack and its connection, NULL: gone
     uint32_t unread;        // bytes that came and of which the stack was not told that they are taken
     bool reads, touched;

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#define COPIES(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define COPIES(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define DECLARE(i) extern const struct bt_tcp_stack bt_tcp_copy_##i;
 #define NAME(i)    &bt_tcp_copy_##i,
 COPIES(DECLARE)

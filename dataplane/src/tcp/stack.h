@@ -21,9 +21,9 @@ struct bt_tcp_owner {
     // A connection is there; what it is to its owner, or NULL: it is reset.
     void *(*accepted)(void *arg, struct bt_tcp_conn *c, const struct bt_addr *peer);
     void (*received)(void *own, const uint8_t *bytes, uint32_t n);
-    void (*room)(void *own);  // the peer has acknowledged something
-    void (*ended)(void *own); // nothing more comes
-    void (*gone)(void *own);  // reset, or given up: the connection is no more
+    void (*room)(void *own);   // the peer has acknowledged something
+    void (*ended)(void *own);  // nothing more comes
+    void (*gone)(void *own);   // reset, or given up: the connection is no more
     void (*opened)(void *own); // one that was asked for by connect
     // Of a connection whose window says tokens (F-30 to F-34): the 16 bits that a segment takes along, and those that
     // came with one. own NULL: the handshake is not over. NULL functions: no such connections.
@@ -33,22 +33,22 @@ struct bt_tcp_owner {
 };
 
 struct bt_tcp_setup {
-    struct bt_addr local;      // own address; port: where connections are taken, 0: nowhere
-    struct bt_addr extra;      // a second own address of the other family; unspecified: none
-    uint16_t mtu;              // of the IP network
-    uint16_t tx_local;         // bt_pkt.local of what is sent
-    uint32_t half_open;        // at most so many handshakes at once; 0: BT_TCP_HALF_OPEN
-    uint8_t key[16];           // of the first sequence numbers
-    bool asks;                 // connect asks for a window of tokens
-    struct bt_pool *pool;      // of packets in both directions
-    struct bt_txq *out;        // what is to be sent is pushed here
+    struct bt_addr local; // own address; port: where connections are taken, 0: nowhere
+    struct bt_addr extra; // a second own address of the other family; unspecified: none
+    uint16_t mtu;         // of the IP network
+    uint16_t tx_local;    // bt_pkt.local of what is sent
+    uint32_t half_open;   // at most so many handshakes at once; 0: BT_TCP_HALF_OPEN
+    uint8_t key[16];      // of the first sequence numbers
+    bool asks;            // connect asks for a window of tokens
+    struct bt_pool *pool; // of packets in both directions
+    struct bt_txq *out;   // what is to be sent is pushed here
     struct bt_tcp_owner owner;
 };
 
 enum bt_tcp_counter {
     BT_TCP_SEGMENTS_IN,
     BT_TCP_SEGMENTS_OUT,
-    BT_TCP_RESENT,         // of these: once more
+    BT_TCP_RESENT, // of these: once more
     BT_TCP_ACCEPTED,
     BT_TCP_FLOW_CONNS,     // of these: with a window of tokens
     BT_TCP_FLOW_REFUSED,   // asked for it in another version, or with a scaled window

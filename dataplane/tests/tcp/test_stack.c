@@ -526,7 +526,8 @@ static void what_is_outside_the_window_is_counted_and_dropped(void **state)
     open_world(true, false, false);
     dial();
     talk_for(1000, 1000);
-    uint32_t port = bt_get16(world.syn_ack + 2), next = bt_get32(world.syn_ack + 8) + 1000, ack = bt_get32(world.syn_ack + 4) + 1;
+    uint32_t port = bt_get16(world.syn_ack + 2), next = bt_get32(world.syn_ack + 8) + 1000,
+             ack = bt_get32(world.syn_ack + 4) + 1;
     forge(port, next + 100000, ack);
     forge(port, next - 500, ack);
     forge(port + 1, next, ack); // of no connection
@@ -547,7 +548,8 @@ static void segments_out_of_order_are_bounded(void **state)
     open_world(true, false, false);
     dial();
     talk_for(1000, 1000);
-    uint32_t port = bt_get16(world.syn_ack + 2), next = bt_get32(world.syn_ack + 8) + 1000, ack = bt_get32(world.syn_ack + 4) + 1;
+    uint32_t port = bt_get16(world.syn_ack + 2), next = bt_get32(world.syn_ack + 8) + 1000,
+             ack = bt_get32(world.syn_ack + 4) + 1;
     for (uint32_t i = 0; i < 3000; i++) {
         forge(port, next + 100 + 8 * i, ack);
         world.now += MS;

@@ -57,6 +57,8 @@ void connection_half_done(struct bt_tcp_conn *c);
 // The oldest handshake gives way.
 void connection_half_evict(void);
 
+// A reason, cut where there is no more room.
+void copy_says(char *err, size_t errlen, const char *text);
 ip_addr_t copy_ip(const struct bt_addr *a);
 struct bt_addr copy_addr(const ip_addr_t *ip, uint16_t port);
 

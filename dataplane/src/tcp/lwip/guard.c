@@ -12,7 +12,7 @@
 #include "wire/tcp_flow.h"
 
 enum {
-    ISN_SHIFT = 12,        // one step each 4 µs (RFC 6528)
+    ISN_SHIFT = 12,          // one step each 4 µs (RFC 6528)
     BYTES_IN_FLIGHT = 65535, // with a window of tokens still so many bytes at most (F-45)
 };
 

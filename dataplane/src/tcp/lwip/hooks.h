@@ -17,9 +17,9 @@ err_t bt_lwip_came(struct tcp_pcb *pcb, struct tcp_hdr *hdr, u16_t optlen, u16_t
 u8_t bt_lwip_options_len(const struct tcp_pcb *pcb, u8_t len);
 u32_t *bt_lwip_leaves(struct pbuf *p, struct tcp_hdr *hdr, const struct tcp_pcb *pcb, u32_t *opts);
 
-#define LWIP_HOOK_TCP_ISN                                 bt_lwip_isn
-#define LWIP_HOOK_TCP_INPACKET_PCB                        bt_lwip_came
-#define LWIP_HOOK_TCP_OUT_TCPOPT_LENGTH(pcb, len)         bt_lwip_options_len(pcb, len)
-#define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, hdr, pcb, opts)  bt_lwip_leaves(p, hdr, pcb, opts)
+#define LWIP_HOOK_TCP_ISN                                bt_lwip_isn
+#define LWIP_HOOK_TCP_INPACKET_PCB                       bt_lwip_came
+#define LWIP_HOOK_TCP_OUT_TCPOPT_LENGTH(pcb, len)        bt_lwip_options_len(pcb, len)
+#define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, hdr, pcb, opts) bt_lwip_leaves(p, hdr, pcb, opts)
 
 #endif

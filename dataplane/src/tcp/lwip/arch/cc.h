@@ -6,11 +6,11 @@
 #include <endian.h>
 #include <stdint.h>
 
-#define LWIP_NO_CTYPE_H          1
-#define LWIP_PLATFORM_DIAG(x)    ((void)0)
-#define LWIP_PLATFORM_ASSERT(x)  bt_lwip_broken(x)
-#define LWIP_RAND()              bt_lwip_random()
-#define LWIP_CHKSUM              bt_lwip_sum
+#define LWIP_NO_CTYPE_H         1
+#define LWIP_PLATFORM_DIAG(x)   ((void)0)
+#define LWIP_PLATFORM_ASSERT(x) bt_lwip_broken(x)
+#define LWIP_RAND()             bt_lwip_random()
+#define LWIP_CHKSUM             bt_lwip_sum
 
 // Ends the process: memory is not what it should be.
 void bt_lwip_broken(const char *what);
