@@ -27,8 +27,7 @@ struct copy copy;
 
 void bt_lwip_broken(const char *what)
 {
-    static const char *volatile broken;
-    broken = what; // for who looks at what is left of the process
+    copy.broken = what; // for who looks at what is left of the process
     abort();
 }
 

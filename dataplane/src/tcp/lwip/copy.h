@@ -21,6 +21,7 @@ struct bt_tcp_conn {
 struct copy {
     struct bt_tcp_setup setup;
     bool open;
+    const char *volatile broken; // what lwIP said last
     uint64_t now, next_tick, random;
     struct netif netif;
     struct tcp_pcb *listener;
