@@ -348,6 +348,18 @@ def bad_wire(tally, n, seed):
             raise machine.Failed("the wire was not bad")
 
 
+def two_threads(tally, n):
+    """Flows go to the thread of their hash, and stay there: one port, two stacks (Z-09)."""
+    with Bed() as bed, Server(bed, "af_packet", "u32", "--threads=2") as server:
+        for seed in range(8):
+            echoes(bed, tally, f"two threads, connection {seed + 1}", n, seed)
+        counted = server.counters()
+        handed = sum(v for name, v in counted.items() if "handed" in name)
+        print(f"  frames handed to the other thread {handed}", flush=True)
+        if handed == 0:
+            raise machine.Failed("one thread got every connection")
+
+
 def flooded(tally, n):
     with Bed() as bed, Server(bed, "af_packet", "u32") as server:
         echoes(bed, tally, "before a flood", 10, 3)
@@ -376,6 +388,7 @@ def main():
             print(f"-- {driver}", flush=True)
             clients(driver, tally, args.requests, root, env)
         bad_wire(tally, min(args.requests // 5, 500), 11)
+        two_threads(tally, 20 if args.requests < 2000 else 100)
         flooded(tally, min(args.requests, 3000))
     except (machine.Failed, subprocess.SubprocessError, OSError) as e:
         print(f"tcp_dpdk.py: {e} {getattr(e, 'stderr', '') or ''}", file=sys.stderr)

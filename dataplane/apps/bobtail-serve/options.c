@@ -27,13 +27,12 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {"port", BT_CLI_U32, &o->port, 1, 65535, NULL, "UDP port of the first worker"},
         {"workers", BT_CLI_U32, &o->workers, 1, SERVE_WORKERS_MAX, NULL, "workers, one port each"},
         {"mtu", BT_CLI_AUTO_U32, &o->mtu, BT_MTU_MIN, BT_MTU_MAX, "auto|BYTES",
-         "IP MTU, the same on all nodes; auto reads it"},
+         "IP MTU, everywhere the same; auto reads it"},
     };
     const struct bt_cli_option rest[] = {
         {.kind = BT_CLI_HEADING, .help = "Work"},
         {"service-time", BT_CLI_TEXT, &o->service_time, 0, 0, "DIST", "how long a request takes"},
-        {"degraded-service-time", BT_CLI_TEXT, &o->degraded_service_time, 0, 0, "DIST",
-         "how long one takes that a router marked as degraded; without it the same"},
+        {"degraded-service-time", BT_CLI_TEXT, &o->degraded_service_time, 0, 0, "DIST", "if marked degraded"},
         {"occupy", BT_CLI_CHOICE, &o->occupy, 0, 0, "sleep|spin", "how a worker spends that time"},
         {"reply-bytes", BT_CLI_TEXT, &o->reply_bytes, 0, 0, "N|echo", "size of a reply; echo sends the request back"},
         {"max-message", BT_CLI_U32, &o->max_message, 1464, 16777216, NULL, "largest request or reply in bytes"},
@@ -44,13 +43,11 @@ static size_t make_table(struct serve_options *o, struct bt_cli_option t[OPTION_
         {"threads", BT_CLI_U32, &o->threads, 1, BT_RUN_THREADS_MAX, NULL,
          "threads of such a mode; a port each, or with work-stealing one for 16"},
         {"min-threads", BT_CLI_U32, &o->min_threads, 1, BT_RUN_THREADS_MAX, NULL,
-         "with work-stealing: so many run at least, the others when the load wants them; not given, all do"},
+         "with work-stealing so many run at least, the others as the load wants; not given, all do"},
         {"delay-bound", BT_CLI_DURATION, &o->delay_bound_ns, 1000, 10e9, NULL,
          "one more of them runs when requests wait longer"},
-        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "r2p2|resp|http|memcached|u32",
-         "what such a mode speaks: R2P2, or TCP with requests of that form; with --driver=dpdk past the kernel"},
-        {"connections", BT_CLI_U32, &o->connections, 1, 65536, NULL,
-         "over TCP, of each thread; 4096 at most with --driver=dpdk"},
+        {"protocol", BT_CLI_CHOICE, &o->protocol, 0, 0, "r2p2|resp|http|memcached|u32", "R2P2, or these over TCP"},
+        {"connections", BT_CLI_U32, &o->connections, 1, 65536, NULL, "over TCP, of each thread"},
         {"batch", BT_CLI_U32, &o->batch, 1, BT_SCHED_BATCH_MAX, NULL, "packets that such a thread takes at once"},
         {"spin", BT_CLI_DURATION, &o->spin_ns, 0, 1e9, NULL, "how long such a thread looks for work before it sleeps"},
         {.kind = BT_CLI_HEADING, .help = "Flow control"},
@@ -126,22 +123,26 @@ static bool check_tcp(const struct bt_cli *p, const struct serve_options *o)
     return false;
 }
 
+// What the loop has not.
+static bool check_loop(const struct bt_cli *p, const struct serve_options *o)
+{
+    const char *given = o->threads != 0 ? "threads" : o->batch != 0 ? "batch" : "min-threads";
+    if (o->threads == 0 && o->batch == 0 && o->min_threads == 0) {
+        return true;
+    }
+    bt_cli_error(p, given, "needs --mode=run-to-completion or work-stealing");
+    return false;
+}
+
 // What only the loop has, and what only the scheduled modes have: an option without effect is a mistake to hear of.
 static bool check_mode(const struct bt_cli *p, struct serve_options *o)
 {
-    if (o->protocol != SERVE_R2P2 && !check_tcp(p, o)) {
+    bool tcp = o->protocol != SERVE_R2P2;
+    if (tcp && !check_tcp(p, o)) {
         return false;
     }
     if (o->mode == MODE_LOOP) {
-        if (o->threads != 0 || o->batch != 0 || o->min_threads != 0) {
-            bt_cli_error(p,
-                         o->threads != 0 ? "threads"
-                         : o->batch != 0 ? "batch"
-                                         : "min-threads",
-                         "needs --mode=run-to-completion or work-stealing");
-            return false;
-        }
-        return true;
+        return check_loop(p, o);
     }
     if (o->min_threads != 0 && (o->mode != MODE_WORK_STEALING || o->min_threads > (o->threads != 0 ? o->threads : 1))) {
         bt_cli_error(p, "min-threads", "needs --mode=work-stealing, and must be at most --threads");
@@ -151,13 +152,13 @@ static bool check_mode(const struct bt_cli *p, struct serve_options *o)
         bt_cli_error(p, "workers", "is of --mode=loop; with this mode the ports follow --threads");
         return false;
     }
-    if (o->network.driver == BT_NETWORK_DPDK && o->protocol == SERVE_R2P2) {
+    if (o->network.driver == BT_NETWORK_DPDK && !tcp) {
         bt_cli_error(p, "driver", "must be udp with this --mode, unless --protocol is one over TCP");
         return false;
     }
     o->threads = o->threads != 0 ? o->threads : 1;
     o->batch = o->batch != 0 ? o->batch : BT_IO_BATCH;
-    o->workers = o->protocol == SERVE_R2P2 ? bt_run_ports(serve_sched_mode(o), o->threads) : 0;
+    o->workers = tcp ? 0 : bt_run_ports(serve_sched_mode(o), o->threads);
     o->occupy = OCCUPY_SPIN; // a thread that slept would hold its core for nothing
     return true;
 }

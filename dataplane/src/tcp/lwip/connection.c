@@ -2,9 +2,6 @@
 // Connections: from lwIP's control blocks to their owner and back.
 #include "tcp/lwip/copy.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void on_destroyed(u8_t id, void *data);
 static err_t on_half_open(u8_t id, struct tcp_pcb_listen *listener, struct tcp_pcb *pcb);
 
@@ -167,7 +164,7 @@ bool connection_listen(char *err, size_t errlen)
         listener = tcp_listen_with_backlog(pcb, 255);
     }
     if (listener == NULL) {
-        snprintf(err, errlen, "TCP cannot listen on port %u", copy.setup.local.port);
+        copy_says(err, errlen, "TCP cannot listen on its port");
         return false;
     }
     tcp_accept(listener, on_accepted);

@@ -4,7 +4,6 @@
 #include "tcp/lwip/copy.h"
 
 #include <sodium.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ struct copy copy;
 
 void bt_lwip_broken(const char *what)
 {
-    fprintf(stderr, "lwIP: %s\n", what);
+    copy.broken = what; // for who looks at what is left of the process
     abort();
 }
 
@@ -43,6 +42,16 @@ uint32_t bt_lwip_random(void)
 uint16_t bt_lwip_sum(const void *at, int n)
 {
     return bt_csum_fold(bt_csum_bytes(0, at, (size_t)n));
+}
+
+void copy_says(char *err, size_t errlen, const char *text)
+{
+    size_t n = strlen(text) + 1;
+    n = n < errlen ? n : errlen;
+    memcpy(err, text, n);
+    if (n != 0) {
+        err[n - 1] = '\0';
+    }
 }
 
 u32_t sys_now(void)
@@ -154,7 +163,7 @@ static bool open_copy(const struct bt_tcp_setup *setup, uint64_t now, char *err,
     }
     connection_init();
     if (netif_add(&copy.netif, NULL, NULL, NULL, NULL, set_up, ip_input) == NULL) {
-        snprintf(err, errlen, "TCP gets no interface");
+        copy_says(err, errlen, "TCP gets no interface");
         return false;
     }
     netif_set_default(&copy.netif);

@@ -21,6 +21,7 @@ struct bt_tcp_conn {
 struct copy {
     struct bt_tcp_setup setup;
     bool open;
+    const char *volatile broken; // what lwIP said last
     uint64_t now, next_tick, random;
     struct netif netif;
     struct tcp_pcb *listener;
@@ -57,6 +58,8 @@ void connection_half_done(struct bt_tcp_conn *c);
 // The oldest handshake gives way.
 void connection_half_evict(void);
 
+// A reason, cut where there is no more room.
+void copy_says(char *err, size_t errlen, const char *text);
 ip_addr_t copy_ip(const struct bt_addr *a);
 struct bt_addr copy_addr(const ip_addr_t *ip, uint16_t port);
 

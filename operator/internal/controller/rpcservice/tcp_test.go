@@ -199,3 +199,26 @@ func TestTCPTellsOfRefusals(t *testing.T) {
 		t.Fatal("no warning PoolExhausted")
 	}
 }
+
+// Servers of TCP on a device are planned as those of R2P2 without a router, and Programmed
+// says what CRAB cannot do for them.
+func TestPastTheKernel(t *testing.T) {
+	said := verdict.Yes(v1alpha1.ReasonProgrammed, "all acknowledged")
+	plain := &snapshot{service: aService()}
+	if got := unbalanced(plain, said); got.Message != said.Message {
+		t.Errorf("R2P2: %q", got.Message)
+	}
+	s := aService()
+	s.Spec.Protocol, s.Spec.TCP = v1alpha1.ProtocolTCP, &v1alpha1.RpcServiceTCP{Port: 6379}
+	if !render.ByCRAB(s) {
+		t.Error("on the kernel CRAB balances")
+	}
+	s.Spec.Device.Device = v1alpha1.Device{Type: v1alpha1.DeviceAFXDP, NetworkAttachment: "data"}
+	if render.ByCRAB(s) {
+		t.Error("on a device CRAB does not balance")
+	}
+	got := unbalanced(&snapshot{service: s}, said)
+	if !strings.Contains(got.Message, "CRAB does not balance") || got.Status != said.Status || got.Reason != said.Reason {
+		t.Errorf("on a device: %+v", got)
+	}
+}
