@@ -117,9 +117,10 @@ bool bt_device_claimed(const struct bt_device_claim *told, char pci[BT_DEVICE_PC
                  who, told->file != NULL ? told->file : "no --dpdk-pci-file");
         return false;
     }
-    if (!bt_device_take(told->file_text, strcspn(told->file_text, "\r\n"), pci)) {
+    size_t len = strcspn(told->file_text, "\r\n");
+    if (!bt_device_take(told->file_text, len, pci)) {
         snprintf(why, whylen, "network-status (%s) must tell a PCI address such as 0000:05:00.0; got \"%.*s\"",
-                 told->file, MOST_SHOWN, told->file_text);
+                 told->file, (int)(len < MOST_SHOWN ? len : MOST_SHOWN), told->file_text);
         return false;
     }
     return true;
