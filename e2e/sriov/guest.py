@@ -52,7 +52,7 @@ class Initramfs:
     def __init__(self, folder):
         self.root = folder
         for d in ("bin", "dev", "proc", "sys", "tmp", "run", "modules", "config", "var", "etc", "keys"):
-            (folder / d).mkdir(parents=True)
+            (folder / d).mkdir(parents=True, exist_ok=True)
 
     def add(self, source, to):
         target = self.root / to.lstrip("/")

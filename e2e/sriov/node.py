@@ -3,7 +3,7 @@
 """An emulated machine with an igb card as a node of the embedded cluster.
 
 `bobtail-cluster join NAME -- e2e/sriov/node.py` starts it in the cluster's network, with the
-node's files in $NODE_DIR (root/ is copied into the machine, files.txt names programs and images
+node's files in $NODE_DIR (root/ becomes the machine's root file system, files.txt names programs
 to add) and a tap device $NODE_TAP. The machine's virtual functions are bound to vfio-pci before
 its kubelet starts. It is interpreted (TCG), some ten times slower than this machine.
 
@@ -27,7 +27,6 @@ def fill(ramfs, cache, folder, options):
     ramfs.add(guest.busybox(cache), "/bin/busybox")
     for name, package in (("ip", "iproute2"), ("nsenter", "util-linux"), ("mount", "mount"), ("umount", "mount")):
         ramfs.add_program(guest.tool(name, package), f"/usr/sbin/{name}")
-    shutil.copytree(folder / "root", ramfs.root, dirs_exist_ok=True)
     for line in (folder / "files.txt").read_text().splitlines():
         source, to = line.split()
         ramfs.add_program(source, to)
@@ -53,7 +52,7 @@ def main():
     folder = pathlib.Path(folder)
     try:
         cache = guest.fetched()
-        ramfs = guest.Initramfs(folder / "initramfs")
+        ramfs = guest.Initramfs(folder / "root")
         fill(ramfs, cache, folder, options)
         ramfs.pack(guest.busybox(cache), folder / "initrd", compress=False)
         shutil.rmtree(ramfs.root)

@@ -71,6 +71,21 @@ func (m Machine) kubelet(n Node) string {
 	return render(k)
 }
 
+// ContainerdRoot is where every node's containerd keeps images.
+const ContainerdRoot = "/var/lib/containerd"
+
+// Unpacking renders the configuration of a containerd that only fills such a folder.
+func Unpacking(root, state, socket string) string {
+	return fmt.Sprintf(`version = 3
+root = %q
+state = %q
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri"]
+
+[grpc]
+  address = %q
+`, root, state, socket)
+}
+
 // Programs are the files of a node's programs, by their paths on the machine: those that were
 // built, by name, runc, and Debian's plugins.
 func (m Machine) Programs(built func(program string) string, runc, cni string) map[string]string {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bobtail-dev/bobtail/e2e/cluster/cgroup"
 	"github.com/bobtail-dev/bobtail/e2e/cluster/config"
@@ -60,6 +61,9 @@ func (m *Manager) Join(images, command []string) error {
 		n := plan[len(plan)-1]
 		cause := "the command ended at once: its last words stand in the log"
 		return m.step("a machine joins as "+config.NodeName(n.Name), m.State.Log("machine-"+n.Name), cause, func() error {
+			if err := cgroup.Create(m.leaf(c, n.Name)); err != nil {
+				return err
+			}
 			if err := m.machineFiles(c, plan, images); err != nil {
 				return err
 			}
@@ -76,9 +80,6 @@ func (m *Manager) Join(images, command []string) error {
 }
 
 func (m *Manager) startMachine(c layout.Cluster, n netns.Node, command []string) error {
-	if err := cgroup.Create(m.leaf(c, n.Name)); err != nil {
-		return err
-	}
 	cp, err := m.live(controlPlane)
 	if err != nil {
 		return err
@@ -139,12 +140,8 @@ func (m *Manager) machineFiles(c layout.Cluster, plan []netns.Node, images []str
 	for _, plugin := range []string{networks.Type, sriov.Type, whereabouts} {
 		files[machine.OwnPlugin(plugin)] = m.State.CNI(plugin)
 	}
-	for _, tar := range append([]string{m.State.Images("pause.tar")}, images...) {
-		abs, err := filepath.Abs(tar)
-		if err != nil {
-			return err
-		}
-		files["/images/"+filepath.Base(tar)] = abs
+	if err := m.machineImages(c, n, append([]string{m.State.Images("pause.tar")}, images...), root(config.ContainerdRoot)); err != nil {
+		return fmt.Errorf("images of the machine: %w", err)
 	}
 	var lines []string
 	for there, here := range files {
@@ -152,6 +149,41 @@ func (m *Manager) machineFiles(c layout.Cluster, plan []netns.Node, images []str
 	}
 	slices.Sort(lines)
 	return put(m.State.Node(n.Name, "machine", "files.txt"), []byte(strings.Join(lines, "")), 0o644)
+}
+
+// machineImages unpacks images into what is to be the machine's containerd folder: a runtime
+// here does it in seconds, where one on an emulated machine takes a minute for each.
+func (m *Manager) machineImages(c layout.Cluster, n netns.Node, tars []string, into string) error {
+	dir := m.State.Node(n.Name, "machine", "unpacking")
+	socket, process := filepath.Join(dir, "sock"), "unpacking-"+n.Name
+	if err := put(filepath.Join(dir, "config.toml"), []byte(config.Unpacking(into, dir, socket)), 0o644); err != nil {
+		return err
+	}
+	runtime, err := proc.Start(proc.Spec{
+		Args: []string{c.Tools.Path("containerd"), "-c", filepath.Join(dir, "config.toml")}, Env: m.env(c.Tools),
+		PidFile: m.State.Pid(process), Log: m.State.Log(process), Cgroup: m.leaf(c, n.Name),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = runtime.Stop(10 * time.Second) }() // a second time, where it failed
+	ctr := func(args ...string) error {
+		_, err := proc.Run(m.env(c.Tools), "", append([]string{c.Tools.Path("ctr"), "--address", socket, "-n", "k8s.io"}, args...)...)
+		return err
+	}
+	if err := poll(60*time.Second, 100*time.Millisecond, func() error { return ctr("version") }); err != nil {
+		return err
+	}
+	for _, tar := range tars {
+		abs, err := filepath.Abs(tar)
+		if err != nil {
+			return err
+		}
+		if err := ctr("images", "import", "--snapshotter", "overlayfs", abs); err != nil {
+			return err
+		}
+	}
+	return runtime.Stop(10 * time.Second)
 }
 
 func (m *Manager) machinePKI(machine config.Machine, root func(string) string) error {

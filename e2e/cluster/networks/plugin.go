@@ -22,8 +22,8 @@ import (
 // Type is the plugin's name in CNI configurations, and its file's.
 const Type = "bobtail-networks"
 
-// timeout of one call: the API server may be gone, and a kubelet tries again.
-const timeout = 30 * time.Second
+// timeout of one call: the API server may be gone, a machine may be emulated, and a kubelet tries again after two minutes.
+const timeout = 100 * time.Second
 
 // cniVersion of a definition that says none.
 const cniVersion = "1.0.0"

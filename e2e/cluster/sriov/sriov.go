@@ -30,7 +30,7 @@ import (
 const Type = "bobtail-sriov"
 
 // timeout of one call of the IPAM plugin.
-const timeout = 30 * time.Second
+const timeout = 100 * time.Second
 
 const userspaceDriver = "vfio-pci"
 
