@@ -260,7 +260,9 @@ func (d *datapath) probed(t *testing.T, want string) {
 	if d.state != want {
 		t.Fatalf("the node with the pod is %s, want %s\n%s", d.state, want, b.told())
 	}
-	s1.Apply(func(c *Config) { c.VIPs[0]["backends"] = []map[string]any{{"addr": b.Host("s2").Addr, "state": d.state}} })
+	s1.Apply(func(c *Config) {
+		c.VIPs[0]["backends"] = []map[string]any{{"addr": b.Host("s2").Addr, "state": d.state}}
+	})
 }
 
 // crabLeaves takes CRAB's programs and state away from every host.
@@ -287,6 +289,7 @@ func TestCilium(t *testing.T) {
 		{name: "IPv6", variant: "nodeport", bed: New6, hostRouting: true, ciliumFirst: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b, d := ciliumBed(t, c.bed, c.variant, c.hostRouting)
 			order := []func(){func() { crabEverywhere(b, d) }, func() { d.everywhere(t) }}
 			if c.ciliumFirst {
