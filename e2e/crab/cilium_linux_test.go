@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The datapath programs of Cilium, compiled from its own module and loaded by its own library
@@ -256,8 +257,14 @@ func (d *datapath) probed(t *testing.T, want string) {
 	t.Helper()
 	b, s1 := d.b, d.b.Host("s1")
 	to := net.JoinHostPort(b.Host("s2").Addr, itoa(ciliumNodePort))
-	d.state = strings.TrimSpace(s1.Run(b.tool, "probe", "--from", s1.Addr, "--mark", d.mark(), "--to", to, "--timeout", "4s"))
+	for end := time.Now().Add(patience); ; { // an agent asks again and again, too
+		d.state = strings.TrimSpace(s1.Run(b.tool, "probe", "--from", s1.Addr, "--mark", d.mark(), "--to", to, "--timeout", "15s"))
+		if d.state != "Down" || time.Now().After(end) {
+			break
+		}
+	}
 	if d.state != want {
+		d.quiet(t)
 		t.Fatalf("the node with the pod is %s, want %s\n%s", d.state, want, b.told())
 	}
 	s1.Apply(func(c *Config) {
