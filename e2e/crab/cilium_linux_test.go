@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The datapath programs of Cilium, compiled from its own module and loaded by its own library
@@ -256,11 +257,19 @@ func (d *datapath) probed(t *testing.T, want string) {
 	t.Helper()
 	b, s1 := d.b, d.b.Host("s1")
 	to := net.JoinHostPort(b.Host("s2").Addr, itoa(ciliumNodePort))
-	d.state = strings.TrimSpace(s1.Run(b.tool, "probe", "--from", s1.Addr, "--mark", d.mark(), "--to", to, "--timeout", "4s"))
+	for end := time.Now().Add(patience); ; { // an agent asks again and again, too
+		d.state = strings.TrimSpace(s1.Run(b.tool, "probe", "--from", s1.Addr, "--mark", d.mark(), "--to", to, "--timeout", "15s"))
+		if d.state != "Down" || time.Now().After(end) {
+			break
+		}
+	}
 	if d.state != want {
+		d.quiet(t)
 		t.Fatalf("the node with the pod is %s, want %s\n%s", d.state, want, b.told())
 	}
-	s1.Apply(func(c *Config) { c.VIPs[0]["backends"] = []map[string]any{{"addr": b.Host("s2").Addr, "state": d.state}} })
+	s1.Apply(func(c *Config) {
+		c.VIPs[0]["backends"] = []map[string]any{{"addr": b.Host("s2").Addr, "state": d.state}}
+	})
 }
 
 // crabLeaves takes CRAB's programs and state away from every host.
@@ -287,6 +296,7 @@ func TestCilium(t *testing.T) {
 		{name: "IPv6", variant: "nodeport", bed: New6, hostRouting: true, ciliumFirst: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b, d := ciliumBed(t, c.bed, c.variant, c.hostRouting)
 			order := []func(){func() { crabEverywhere(b, d) }, func() { d.everywhere(t) }}
 			if c.ciliumFirst {
