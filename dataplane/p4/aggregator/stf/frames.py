@@ -175,6 +175,7 @@ def files():
         silent(1, probe(1, 1, FLOOR, THREE)), silent(1, probe(1, 2, FLOOR - HIGH, THREE)),
         "# W-8: of a port that is not its own; with a wrong checksum, without one; more in it than an answer has.",
         packet(1, sent(2, strange)), silent(2, strange, wrong=1), silent(2, strange, checksum=False), silent(2, strange + bytes(4)),
+        silent(1, entries(1, 2, FLOOR, 1), checksum=False),
         silent(1, probe(1, 3, FLOOR, THREE), wrong=0x100), packet(2, sent(2, strange)[:100]),
         "# None of them counted: this one commits.",
         *announced(2, THREE, strange, 2, FLOOR + 1, {2: FLOOR})]
