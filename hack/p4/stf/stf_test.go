@@ -68,6 +68,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Add(string(text))
 	f.Add("add Ingress.route.station hdr.ethernet.dst:0x02**/4 Ingress.route.to_port(port:5)")
+	f.Add("mc_mgrp_create 3\nmc_node_create 8 4 6\nmc_node_associate 3 0\nadd Ingress.route.station hdr.ethernet.dst:2 Ingress.route.to_group(3)\npacket 0 000000000002")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Count(text, "packet") < 20 {
 			Replay("x.stf", text, model.NewMachine(p)) //nolint:errcheck // that it returns is the test

@@ -11,20 +11,17 @@ import pathlib
 import struct
 import sys
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+import stf_files  # noqa: E402
+from stf_files import ones  # noqa: E402
+
 AGGREGATOR, OWN = 0x0A000501, bytes.fromhex("020000000001")
 AGGREGATOR_PORT, MEMBER_PORT, GROUP, CLUSTER, EPOCH = 8400, 8300, 77, 0x0102030405060708, 3
 NUMBER, COPIES, SLOTS, PAD = 11, 1100, 9, 0xFFFF - 9
 PROBE, PROBE_REPLY, COMMITTED, TAKE_OVER, SHARED, ANSWER = 5, 6, 4, 11, 12, 13
 YES, DURABLE, FROM_AGGREGATOR = 4, 8, 0xFFFF
 HIGH = 1 << 32
-
-
-def ones(data):
-    total = sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
 
 
 def ip(slot):
@@ -115,11 +112,11 @@ def table(members, learners=(), epoch=EPOCH):
 
 
 def packet(slot, data):
-    return f"packet {port(slot)} {data.hex(' ').upper()}"
+    return stf_files.packet(port(slot), data)
 
 
 def expect(slot, data):
-    return f"expect {port(slot)} {data.hex(' ').upper()}$"
+    return stf_files.expect(port(slot), data)
 
 
 def ask(slot, *of, **more):
@@ -197,19 +194,5 @@ def files():
         packet(1, frame(ip(1), AGGREGATOR, (MEMBER_PORT, 9), OWN + mac(1), b"nobody listens here"))]
 
 
-def main():
-    stale = 0
-    for name, lines in files():
-        text = "# SPDX-License-Identifier: Apache-2.0\n# Written by frames.py. For either of the aggregator's shells.\n" + "\n".join(lines) + "\n"
-        path = HERE / f"{name}.stf"
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text() != text:
-                print(f"{path}: run frames.py", file=sys.stderr)
-                stale = 1
-        else:
-            path.write_text(text)
-    return stale
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stf_files.write(HERE, "For either of the aggregator's shells.", files()))
