@@ -284,7 +284,7 @@ static void w11_a_switch_announces_what_the_answer_says_which_may_be_one_answer_
     }
 }
 
-static void w11_low_halves_are_compared_by_signed_difference_and_high_ones_must_match(void **state)
+static void w11_low_halves_are_compared_and_high_ones_must_match(void **state)
 {
     (void)state;
     uint64_t floor = (UINT64_C(7) << 32) + 0x7ffffff0, half = UINT64_C(1) << 32;
@@ -306,6 +306,39 @@ static void w11_low_halves_are_compared_by_signed_difference_and_high_ones_must_
     announced(floor + half + 1, 4);
 }
 
+// By signed difference, a follower that fell silent long ago would count as one that is ahead.
+static void w11_who_is_half_a_wrap_behind_holds_nothing_newer(void **state)
+{
+    (void)state;
+    uint64_t far = UINT64_C(0x80000010);
+    start(true);
+    probe(3, 3, 5, 5, BT_GROUP_DURABLE);
+    entries(LEADER, 3, 3, 5, 1);
+    answer(4, 3, 3, 6); // and nothing more
+    entries(LEADER, 3, 3, far, 1);
+    answer(2, 3, 3, far + 1);
+    assert_int_equal(b.n, 0);
+    assert_int_equal(bt_aggregator_status(&b.a).commit, 5);
+    answer(3, 3, 3, far + 1);
+    announced(far + 1, 6);
+}
+
+static void r344_a_term_has_one_leader_and_a_switch_knows_terms_of_32_bits(void **state)
+{
+    (void)state;
+    start(true);
+    probe(3, 3, 5, 3, BT_GROUP_DURABLE);
+    struct bt_group_message m = of(BT_GROUP_PROBE, 2, 3);
+    m.probe = (struct bt_group_probe){.epoch = 3, .floor = 9, .config = b.a.config};
+    give(&m);
+    assert_int_equal(b.n, 0);
+    assert_int_equal(bt_aggregator_status(&b.a).leader, LEADER);
+    assert_int_equal(bt_aggregator_status(&b.a).floor, 5);
+    probe((UINT64_C(1) << 32) + 4, 3, 9, 3, BT_GROUP_DURABLE);
+    assert_int_equal(counter(BT_AGGREGATOR_HIGH_TOTAL), 1);
+    assert_int_equal(b.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,7 +349,9 @@ int main(void)
         cmocka_unit_test(r343_a_message_with_nothing_new_makes_the_next_answer_announce_again),
         cmocka_unit_test(r345_foreign_cut_short_and_other_messages_change_nothing),
         cmocka_unit_test(w11_a_switch_announces_what_the_answer_says_which_may_be_one_answer_later),
-        cmocka_unit_test(w11_low_halves_are_compared_by_signed_difference_and_high_ones_must_match),
+        cmocka_unit_test(w11_low_halves_are_compared_and_high_ones_must_match),
+        cmocka_unit_test(w11_who_is_half_a_wrap_behind_holds_nothing_newer),
+        cmocka_unit_test(r344_a_term_has_one_leader_and_a_switch_knows_terms_of_32_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

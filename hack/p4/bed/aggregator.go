@@ -5,7 +5,6 @@ package bed
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
@@ -27,7 +26,6 @@ const (
 
 // What the program counts of a message, as headers.p4 of aggregator numbers it.
 const (
-	AggTruncated  = 4
 	AggMalformed  = 12
 	AggMany       = 25
 	AggReasons    = 26
@@ -145,7 +143,11 @@ func (a *Aggregator) Reason(r int) uint64 {
 // FromMember is a frame with a message of the member in a slot, as it sends it to a switch; slot 0: of somebody else.
 func FromMember(slot int, message []byte) model.Frame {
 	payload := append([]byte{0xcc, 8, 0x50, 0xe0, 0x12, 0x34, 0, 1}, message...)
-	payload = append(payload, 1, 2, 3, 4, 5, 6, 7, byte(slot)) // its disk
+	return DatagramOf(slot, append(payload, 1, 2, 3, 4, 5, 6, 7, byte(slot))) // its disk
+}
+
+// DatagramOf the member in a slot for the aggregator.
+func DatagramOf(slot int, payload []byte) model.Frame {
 	e := Ends{MemberIP(slot), AggregatorIP, MemberGroupPort, AggregatorPort}
 	return model.Frame{Port: MemberSwitchPort(slot), Data: Frame(e, payload)}
 }
@@ -211,9 +213,4 @@ func Settled(f []byte) string {
 		f[40], f[41] = 0xff, 0xff
 	}
 	return hex.EncodeToString(f)
-}
-
-// String names a group, for messages.
-func (g Group) String() string {
-	return fmt.Sprintf("group %d of epoch %d with %d members", g.ID, g.Epoch, len(g.Members))
 }

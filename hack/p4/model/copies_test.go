@@ -5,6 +5,7 @@ package model_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
@@ -55,7 +56,7 @@ control D(packet_out pkt, inout headers_t hdr, in meta_t meta, in ingress_intrin
 parser EP(packet_in pkt, out headers_t hdr, out meta_t meta, out egress_intrinsic_metadata_t e) {
     state start { pkt.extract(e); pkt.extract(hdr.h); transition accept; }
 }
-control E(inout headers_t hdr, inout meta_t meta, in egress_intrinsic_metadata_t e) { apply { hdr.h.a = hdr.h.a + 1; } }
+control E(inout headers_t hdr, inout meta_t meta, in egress_intrinsic_metadata_t e) { apply { hdr.h.a = hdr.h.a + 1; %s } }
 control ED(packet_out pkt, inout headers_t hdr, in meta_t meta) { apply { pkt.emit(hdr.h); } }
 Pipeline(P(), I(), D(), EP(), E(), ED()) pipe;
 Switch(pipe) main;
@@ -73,7 +74,7 @@ func outOf(t *testing.T, text string) []sent {
 		t.Fatal(err)
 	}
 	m := model.NewMachine(p)
-	m.Sessions[5], m.Groups[3] = 7, model.CopiesTo(4, 6)
+	m.Sessions[5], m.Groups[3], m.Groups[4] = 7, model.CopiesTo(4, 6), []model.Copy{{Port: 4, Instance: 8}, {Port: 4, Instance: 9}}
 	var all []sent
 	for _, f := range m.Pass(model.Frame{Port: 1, Data: []byte{1, 2, 3, 4}}) {
 		all = append(all, sent{f.Port, f.Data})
@@ -84,19 +85,24 @@ func outOf(t *testing.T, text string) []sent {
 // Copies of packets, by multicast and by mirroring, go where they should and are what they should be in both architectures.
 func TestCopies(t *testing.T) {
 	v1 := func(ingress, egress string) string { return fmt.Sprintf(copiesV1, ingress, egress) }
-	tna := func(ingress string) string { return fmt.Sprintf(copiesTNA, ingress) }
+	tna := func(ingress string, egress ...string) string {
+		return fmt.Sprintf(copiesTNA, ingress, strings.Join(egress, ""))
+	}
 	for _, c := range []struct {
 		name, text string
 		want       []sent
 	}{
 		{"one", v1("", ""), []sent{{2, []byte{2, 9, 0, 4}}}},
 		{"group", v1("std.mcast_grp = 3;", ""), []sent{{4, []byte{2, 9, 0, 4}}, {6, []byte{2, 9, 0, 4}}}},
+		{"copies told apart", v1("std.mcast_grp = 4;", "hdr.h.c = std.egress_rid[7:0];"), []sent{{4, []byte{2, 9, 8, 4}}, {4, []byte{2, 9, 9, 4}}}},
 		{"clone of what came", v1("clone(CloneType.I2E, 5);", ""), []sent{{2, []byte{2, 9, 0, 4}}, {7, []byte{2, 2, 1, 4}}}},
 		{"clone of what came, the packet dropped", v1("clone(CloneType.I2E, 5); mark_to_drop(std);", ""), []sent{{7, []byte{2, 2, 1, 4}}}},
 		{"clone of what leaves", v1("", "if (std.instance_type == 0) { clone(CloneType.E2E, 5); }"), []sent{{2, []byte{2, 9, 0, 4}}, {7, []byte{3, 9, 2, 4}}}},
 		{"clone to nowhere", v1("clone(CloneType.I2E, 6);", ""), []sent{{2, []byte{2, 9, 0, 4}}}},
 		{"one, TNA", tna(""), []sent{{2, []byte{2, 9, 3, 4}}}},
 		{"group, TNA", tna("tm.mcast_grp_a = 3;"), []sent{{4, []byte{2, 9, 3, 4}}, {6, []byte{2, 9, 3, 4}}, {2, []byte{2, 9, 3, 4}}}},
+		{"copies told apart, TNA", tna("tm.ucast_egress_port = 511; tm.mcast_grp_a = 4;", "hdr.h.c = e.egress_rid[7:0];"),
+			[]sent{{4, []byte{2, 9, 8, 4}}, {4, []byte{2, 9, 9, 4}}}},
 		{"mirror, TNA", tna("d.mirror_type = 2;"), []sent{{2, []byte{2, 9, 3, 4}}, {7, []byte{2, 2, 3, 4}}}},
 		{"mirror with a header, TNA", tna("d.mirror_type = 1; hdr.mark.setValid(); hdr.mark.kind = 8;"), []sent{{2, []byte{2, 9, 3, 4}}, {7, []byte{9, 1, 2, 3, 4}}}},
 		{"mirror of what is dropped, TNA", tna("d.mirror_type = 2; d.drop_ctl = 1;"), []sent{{7, []byte{2, 2, 3, 4}}}},

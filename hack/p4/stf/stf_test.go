@@ -22,6 +22,9 @@ func router(t testing.TB) *model.Program {
 func TestWhatIsExpectedIsJudged(t *testing.T) {
 	const station = "add Ingress.route.station hdr.ethernet.dst:0x0200000000aa Ingress.route.to_port(port:5)\n"
 	const frame = "0200000000AA 0200000000BB 0806 0102"
+	const all = "FFFFFFFFFFFF 0200000000BB 0806 0102"
+	const copies = "add Ingress.route.station hdr.ethernet.dst:0xffffffffffff Ingress.route.to_group(number:2)\nmc_mgrp_create 3\n" +
+		"mc_node_create 8 4 6\nmc_node_create 9 4\nmc_node_associate 3 1\nmc_node_associate 3 0\npacket 1 " + all + "\n"
 	for _, c := range []struct{ text, want string }{
 		{station + "packet 1 " + frame + "\nexpect 5 " + frame + "$", ""},
 		{station + "packet 1 " + frame + "\nexpect 5 0200000000AA ************ 08", ""},
@@ -38,6 +41,10 @@ func TestWhatIsExpectedIsJudged(t *testing.T) {
 		{"add Ingress.route.station hdr.ethernet.src:1 Ingress.route.to_port(port:5)", "no key hdr.ethernet.src"},
 		{"add Ingress.route.station hdr.ethernet.dst:1 Ingress.route.to_port(port:512)", "does not fit"},
 		{"packet 1 0", "half a byte"},
+		{copies + "expect 4 " + all + "$\nexpect 4 " + all + "$\nexpect 6 " + all + "$", ""},
+		{copies + "expect 4 " + all, "nobody expected"},
+		{"mc_node_associate 3 0", "a group and a handle"},
+		{"mc_node_create 1", "an instance and ports"},
 	} {
 		r, err := Replay("x.stf", c.text, model.NewMachine(router(t)))
 		said := ""
@@ -61,6 +68,7 @@ func FuzzReplay(f *testing.F) {
 	}
 	f.Add(string(text))
 	f.Add("add Ingress.route.station hdr.ethernet.dst:0x02**/4 Ingress.route.to_port(port:5)")
+	f.Add("mc_mgrp_create 3\nmc_node_create 8 4 6\nmc_node_associate 3 0\nadd Ingress.route.station hdr.ethernet.dst:2 Ingress.route.to_group(3)\npacket 0 000000000002")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Count(text, "packet") < 20 {
 			Replay("x.stf", text, model.NewMachine(p)) //nolint:errcheck // that it returns is the test

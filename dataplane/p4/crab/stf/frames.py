@@ -11,20 +11,17 @@ import pathlib
 import struct
 import sys
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+import stf_files  # noqa: E402
+from stf_files import expect, ones, packet  # noqa: E402
+
 VIP, CLIENT, SERVER = 0x0A090909, 0x0A000101, 0x0A010000
 OWN, CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000101"), bytes.fromhex("020000020000")
 CLIENT_PORT, SERVER_PORT = 3, 10
 SYN, ACK = 2, 16
 PLACEHOLDER = bytes([0x2A, 6, 0, 0, 0, 0, 1, 1])
 LINUX = bytes.fromhex("020405b40402080a0102030400000000" "01030307")  # MSS, SACK permitted and timestamps, window scale
-
-
-def ones(data, start=0):
-    total = start + sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
 
 
 def segment(options=b"", flags=SYN, dst=VIP, ttl=64, data=b"", ip_options=b"", macs=OWN + CLIENT_MAC, port=80, seq=7, sum_ip=0):
@@ -55,14 +52,6 @@ def balancer(capable=0, direct=1, ring=True):
     lines.append(f"add Ingress.balance.vip hdr.ipv4.dst:0x{VIP:08x} hdr.tcp.dst:80 Ingress.balance.balance(number:3, choose:0, last:0, mask:0,"
                  f" direct:{direct}, capable:{capable})")
     return lines
-
-
-def packet(port, data):
-    return f"packet {port} {data.hex(' ').upper()}"
-
-
-def expect(port, data):
-    return f"expect {port} {data.hex(' ').upper()}$"
 
 
 def pairs(*of):
@@ -104,19 +93,5 @@ def files():
     ]
 
 
-def main():
-    stale = 0
-    for name, lines in files():
-        text = "# SPDX-License-Identifier: Apache-2.0\n# Written by frames.py. For either of the balancer's shells; times do not matter.\n" + "\n".join(lines) + "\n"
-        path = HERE / f"{name}.stf"
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text() != text:
-                print(f"{path}: run frames.py", file=sys.stderr)
-                stale = 1
-        else:
-            path.write_text(text)
-    return stale
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stf_files.write(HERE, "For either of the balancer's shells; times do not matter.", files()))

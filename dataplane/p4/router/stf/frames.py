@@ -11,18 +11,15 @@ import pathlib
 import struct
 import sys
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+import stf_files  # noqa: E402
+from stf_files import expect, ones, packet  # noqa: E402
+
 ROUTER, CLIENT, WORKER = 0x0A000001, 0x0A000101, 0x0A015000
 MACS = {ROUTER: bytes.fromhex("020000000001"), CLIENT: bytes.fromhex("020000000101"), WORKER: bytes.fromhex("020000010000")}
 LABEL = 0x3A5F1C29
 CLIENT_PORT, WORKER_PORT = 3, 7
-
-
-def ones(data, start=0):
-    total = start + sum(struct.unpack(f">{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
 
 
 def frame(src, dst, sport, dport, payload, ttl=64, **odd):
@@ -88,14 +85,6 @@ def arp(operation, sender, target, target_mac):
     to = target_mac if operation == 2 else b"\xff" * 6
     return (to + MACS[sender] + b"\x08\x06" + struct.pack(">HHBBH", 1, 0x0800, 6, 4, operation) + MACS[sender] + struct.pack(">I", sender)
             + (target_mac if operation == 2 else bytes(6)) + struct.pack(">I", target)).ljust(60, b"\0")
-
-
-def packet(port, data):
-    return f"packet {port} {data.hex(' ').upper()}"
-
-
-def expect(port, data, more=False):
-    return f"expect {port} {data.hex(' ').upper()}" + ("" if more else "$")
 
 
 JOIN = [packet(WORKER_PORT, from_worker(feedback(3, 9, 0, 0, 1))), "wait"]
@@ -172,19 +161,5 @@ def files():
     ]
 
 
-def main():
-    stale = 0
-    for name, lines in files():
-        text = "# SPDX-License-Identifier: Apache-2.0\n# Written by frames.py. For any of the router's shells; times do not matter.\n" + "\n".join(lines) + "\n"
-        path = HERE / f"{name}.stf"
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text() != text:
-                print(f"{path}: run frames.py", file=sys.stderr)
-                stale = 1
-        else:
-            path.write_text(text)
-    return stale
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stf_files.write(HERE, "For any of the router's shells; times do not matter.", files()))
