@@ -338,10 +338,11 @@ packet-tests: ## One packet suite over every driver: sim, udp, ring, memif, af_p
 	  $(REPORT) packet-tests --measurements $(MEASURED)/packet-tests.json && exit $$code
 
 .PHONY: tcp-dpdk tcp-dpdk-short
-tcp-dpdk: ## TCP past the kernel against curl, redis-cli, redis-benchmark and wrk, over af_packet and af_xdp; a bad wire, a flood (1 min)
+tcp-dpdk: ## TCP past the kernel against curl, redis-cli, redis-benchmark and wrk, over af_packet and af_xdp; a bad wire, a flood, planted bugs (2 min)
 	@hack/dataplane build release >/dev/null
 	@mkdir -p $(MEASURED)
-	hack/test/tcp_dpdk.py --measurements=$(MEASURED)/tcp-dpdk.json; code=$$?; \
+	measure/tcp/mutate; code=$$?; \
+	  hack/test/tcp_dpdk.py --measurements=$(MEASURED)/tcp-dpdk.json || code=1; \
 	  $(REPORT) tcp-dpdk --measurements $(MEASURED)/tcp-dpdk.json && exit $$code
 
 tcp-dpdk-short: ## The same with some hundred requests of each client, over af_packet (15 s)

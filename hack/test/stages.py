@@ -113,7 +113,7 @@ STAGES = [
           {ALL: Form(make("packet-tests"), 30, 120)}, "the failed case and its driver stand in the table", ("root",)),
     Stage("tcp-dpdk", "TCP past the kernel against the kernel's: curl, redis-cli, redis-benchmark, wrk; loss, repetition, reordering, a flood of SYNs",
           {TEST: Form(make("tcp-dpdk-short"), 15, 90, "TCP past the kernel against the kernel's: some hundred requests of each client, a bad wire, a flood"),
-           ALL: Form(make("tcp-dpdk"), 60, 300)}, "a client's line says how many failed; the server's log follows an error", ("root",)),
+           ALL: Form(make("tcp-dpdk"), 90, 400)}, "a client's line says how many failed; the server's log follows an error", ("root",)),
     Stage("flow-control", "flow control spares DROPs: real clients, a router and a server at 1.5 times what it can do",
           {ALL: Form(make("fc-drops"), 35, 150)}, "each round's counts stand in the log; without overload nothing can be spared"),
     Stage("switch", "what the operator writes into a switch, on packets: a checker as its data plane, real servers, a router and a client; 10,000 requests a step",
