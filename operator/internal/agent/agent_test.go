@@ -443,3 +443,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// An address that a switch redirects is announced by no node.
+func TestSwitchesAddressesAreNotAnnounced(t *testing.T) {
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	got := announceable(crabplan.Plan{VIPs: []crabplan.VIP{{Addr: a, Kind: crabplan.LoadBalancer, Switch: "leaf"}, {Addr: b, Kind: crabplan.LoadBalancer}}})
+	if !slices.Equal(got, []netip.Addr{b}) {
+		t.Errorf("nodes announce %v, want %s", got, b)
+	}
+}

@@ -176,6 +176,13 @@ func TestBalance(t *testing.T) {
 	if by[10] != 500 || by[11] != 250 || by[12] != 250 {
 		t.Errorf("connections by port: %v", by)
 	}
+	p.redirectedOnly(t)
+	p.withoutAServer(t, plan, wanted)
+}
+
+// redirectedOnly: what is no SYN with a placeholder goes nowhere.
+func (p programmed) redirectedOnly(t *testing.T) {
+	t.Helper()
 	for what, frame := range map[string][]byte{"no SYN": syn(20001, 1, 16, true), "without a placeholder": syn(20002, 1, 2, false)} {
 		if out := p.pass(1, 99999, frame); len(out) != 0 {
 			t.Errorf("%s: %d frames leave", what, len(out))
@@ -188,8 +195,11 @@ func TestBalance(t *testing.T) {
 	if sums[Redirected] != 2000 || sums[Unredirected] != 2 || sums[Malformed] != 0 {
 		t.Errorf("%v", sums)
 	}
+}
 
-	// A server goes: nobody is sent there, and the VIP keeps its number.
+// withoutAServer: one goes, nobody is sent there, and the VIP keeps its number.
+func (p programmed) withoutAServer(t *testing.T, plan BalancePlan, wanted []Entry) {
+	t.Helper()
 	less := vip("web", vipPort, 2, 1)
 	after := p.info.PlanVIPs(plan.Numbers, wanted, []VIP{less})
 	fabric, _ := p.info.Entries(crabFabric())

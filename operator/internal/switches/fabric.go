@@ -72,13 +72,12 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 	for _, p := range f.Pool {
 		for a := p.Masked().Addr(); p.Contains(a); a = a.Next() {
 			address := number(a)
-			rows = append(rows,
-				Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"},
-				Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},
-					Action: "is_asked", Args: []Arg{{"mac", f.MAC}}})
-			if i.Program() != ProgramCRAB { // a balancer's packets keep their clients' addresses, and nobody pretends to be a VIP in vain
+			rows = append(rows, Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"})
+			if i.Program() != ProgramCRAB { // whose packets keep their clients' addresses
 				rows = append(rows, Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"})
 			}
+			rows = append(rows, Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},
+				Action: "is_asked", Args: []Arg{{"mac", f.MAC}}})
 		}
 	}
 	if i.Measures() {

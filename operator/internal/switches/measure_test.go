@@ -5,9 +5,12 @@ package switches
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	p4config "github.com/p4lang/p4runtime/go/p4/config/v1"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
@@ -131,6 +134,15 @@ func TestObjectiveThatCannotBeEnforced(t *testing.T) {
 	delete(old.byName, tableAdmit)
 	if _, refused := Allocate(nil, []Service{s}, old); len(refused) != 1 || !strings.Contains(refused[0], "no tables of admission control") {
 		t.Errorf("%v", refused)
+	}
+	timeless := routerInfo(t)
+	timeless.P4.Counters = slices.DeleteFunc(timeless.P4.Counters, func(c *p4config.Counter) bool { return c.GetPreamble().GetAlias() == "moments" })
+	if _, refused := Allocate(nil, []Service{s}, timeless); len(refused) != 1 {
+		t.Errorf("a program that tells no time: %v", refused)
+	}
+	s.Objective.Latency = 1 << endBits
+	if _, refused := Allocate(nil, []Service{s}, i); len(refused) != 1 || !strings.Contains(refused[0], "16777216 ticks, and the switch tells latencies apart up to 16777215") {
+		t.Errorf("an objective beyond all buckets: %v", refused)
 	}
 	s.Objective = Objective{}
 	if _, refused := Allocate(nil, []Service{s}, old); len(refused) > 0 {

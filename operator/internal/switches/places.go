@@ -86,8 +86,8 @@ func (a *allocation) place(s Service) string {
 func (a *allocation) measured(s Service, p Place) string {
 	enforced := s.Objective.Per100k > 0
 	switch {
-	case enforced && !a.info.Measures():
-		return "the pipeline has no tables of admission control: its objective cannot be enforced there"
+	case enforced && (!a.info.Measures() || a.info.ClockCells() == nil):
+		return "the pipeline has no tables of admission control, or tells no time: its objective cannot be enforced there"
 	case enforced && p.measure() == 0:
 		return fmt.Sprintf("it is service %d of the switch, which measures %d: its objective cannot be enforced there", p.ID, Measures-1)
 	case !a.info.Measured(p):

@@ -80,28 +80,33 @@ func (r Run) gaps() []uint64 {
 	if r.Fixed {
 		return spacedGaps(want)
 	}
+	drawn := make([]float64, Gaps)
+	for n := range drawn {
+		drawn[n] = -math.Log(1-(float64(n)+0.5)/Gaps) * want
+	}
 	lo, hi := 0.5, 2.0
-	for range 40 {
+	for range 24 {
 		mid := (lo + hi) / 2
-		if _, mean := exponentialGaps(want * mid); mean > want {
+		if _, mean := wholeGaps(drawn, mid); mean > want {
 			hi = mid
 		} else {
 			lo = mid
 		}
 	}
-	out, _ := exponentialGaps(want * lo)
+	out, _ := wholeGaps(drawn, lo)
 	return out
 }
 
-func exponentialGaps(scale float64) (gaps []uint64, mean float64) {
-	gaps = make([]uint64, Gaps)
+// wholeGaps are gaps in templates, scaled.
+func wholeGaps(drawn []float64, scale float64) (gaps []uint64, mean float64) {
+	gaps = make([]uint64, len(drawn))
 	sum := 0.0
-	for n := range gaps {
-		whole := max(math.Round(-math.Log(1-(float64(n)+0.5)/Gaps)*scale), 1)
+	for n, gap := range drawn {
+		whole := max(math.Round(gap*scale), 1)
 		gaps[n] = uint64(whole) - 1
 		sum += whole
 	}
-	return gaps, sum / Gaps
+	return gaps, sum / float64(len(drawn))
 }
 
 // spacedGaps are two neighbouring numbers, as often as makes their mean.

@@ -65,7 +65,7 @@ func TestRunOnTheProgram(t *testing.T) {
 		t.Fatalf("the program is %q", got)
 	}
 	r := run("load", 1000, 5000, 3)
-	r.Packets = 600
+	r.Packets = 300
 	plan := p.info.PlanRuns([]Run{r, run("second", 1, 5, 1)})
 	if len(plan.Refused) != 1 || plan.Refused["demo/second"] != "the switch makes the load of demo/load" {
 		t.Fatalf("%v", plan.Refused)
@@ -78,7 +78,7 @@ func TestRunOnTheProgram(t *testing.T) {
 	p.hold(nil, append(wanted, plan.Entries...))
 	template := bed.Frame(bed.Ends{Src: bed.OwnNet << 16, Dst: bed.TargetNet << 16, SrcPort: 1 << 15, DstPort: 8000}, make([]byte, 18))
 	want, sent, now := map[int]uint64{}, map[uint64]int{}, uint64(1_000_000)
-	for n := range 8000 {
+	for n := range 5000 {
 		now += 200
 		for _, f := range p.pass(bed.GeneratorPort, now, template) {
 			sent[f.Port]++
@@ -92,7 +92,7 @@ func TestRunOnTheProgram(t *testing.T) {
 			want[runBucketOf(uint32(latency))]++
 		}
 	}
-	if sent[20] != 200 || sent[21] != 200 || sent[22] != 200 {
+	if sent[20] != 100 || sent[21] != 100 || sent[22] != 100 {
 		t.Errorf("packets by port: %v", sent)
 	}
 	total := uint64(0)
@@ -107,7 +107,7 @@ func TestRunOnTheProgram(t *testing.T) {
 	for cell, fate := range p.info.RunCells(r) {
 		sums[fate] += p.count(cell)
 	}
-	if sums[Sent] != 600 || sums[Received] != total || sums[OutOfRange] != 0 || sums[Unmatched] != 0 || sums[Spent] == 0 {
+	if sums[Sent] != 300 || sums[Received] != total || sums[OutOfRange] != 0 || sums[Unmatched] != 0 || sums[Spent] == 0 {
 		t.Errorf("%v, %d received", sums, total)
 	}
 }
