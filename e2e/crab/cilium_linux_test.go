@@ -338,7 +338,26 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 		t.Fatal(b.told())
 	}
 
-	// Each is replaced under connections.
+	replacedUnderConnections(t, b, d, nodePort)
+
+	// Cilium goes: who serves the node port is gone with it, the VIP is served on. It comes again, behind CRAB.
+	d.leaves()
+	client.connect(t, b.target(), 25)
+	d.everywhere(t)
+	ported(25)
+	// CRAB goes: Cilium's own balancing has the node port. CRAB comes again, before Cilium.
+	crabLeaves(b)
+	client.connect(t, nodePort, 25)
+	crabEverywhere(b, d)
+	client.connect(t, b.target(), 25)
+	ported(25)
+	d.quiet(t)
+}
+
+// replacedUnderConnections: each is replaced while connections are open.
+func replacedUnderConnections(t *testing.T, b *Bed, d *datapath, nodePort string) {
+	t.Helper()
+	client := b.Host("client")
 	held, closeHeld := client.hold(t, b.target(), 50)
 	heldPort, closePort := client.hold(t, nodePort, 50)
 	for _, step := range []struct {
@@ -363,18 +382,5 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 	}
 	closeHeld()
 	closePort()
-	d.quiet(t)
-
-	// Cilium goes: who serves the node port is gone with it, the VIP is served on. It comes again, behind CRAB.
-	d.leaves()
-	client.connect(t, b.target(), 25)
-	d.everywhere(t)
-	ported(25)
-	// CRAB goes: Cilium's own balancing has the node port. CRAB comes again, before Cilium.
-	crabLeaves(b)
-	client.connect(t, nodePort, 25)
-	crabEverywhere(b, d)
-	client.connect(t, b.target(), 25)
-	ported(25)
 	d.quiet(t)
 }

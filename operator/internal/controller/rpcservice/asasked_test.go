@@ -39,6 +39,20 @@ func networkTells(link string) func(s *snapshot, first, second *dataplane.Device
 	}
 }
 
+// twoOnVFs are two running servers on virtual functions, as asked, and what their programs say of these.
+func twoOnVFs() (*snapshot, map[string]*dataplane.DeviceState) {
+	s := &snapshot{now: start, service: onVFs(), devices: everything(), states: map[string]stateRead{}}
+	s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 64}
+	devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
+	for _, name := range []string{"s1", "s2"} {
+		p := runningOn(name, vfDevice, "r")
+		p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+		s.servers = append(s.servers, p)
+		s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
+	}
+	return s, devices
+}
+
 // Each thing that can be other than asked, alone.
 func TestDeviceAsAsked(t *testing.T) {
 	for _, c := range []struct {
@@ -88,15 +102,7 @@ func TestDeviceAsAsked(t *testing.T) {
 		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "nobody answers", change: func(s *snapshot, _, _ *dataplane.DeviceState) { s.states = nil }, reason: v1alpha1.ReasonNothingReported},
 	} {
-		s := &snapshot{now: start, service: onVFs(), devices: everything(), states: map[string]stateRead{}}
-		s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 64}
-		devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
-		for _, name := range []string{"s1", "s2"} {
-			p := runningOn(name, vfDevice, "r")
-			p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
-			s.servers = append(s.servers, p)
-			s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
-		}
+		s, devices := twoOnVFs()
 		if c.change != nil {
 			c.change(s, devices["s1"], devices["s2"])
 		}
