@@ -123,21 +123,20 @@ func (s *Suite) metadata(ctx context.Context) error {
 		return err
 	}
 	uid, status, _ := strings.Cut(pod, " ")
-	for _, program := range []string{"bobtail-router", "bobtail-serve"} {
-		for _, pid := range harness.PodProcesses(uid, program) {
-			text, err := s.Env.Run(ctx, "", "sh", "-c", fmt.Sprintf("cat /proc/%d/root/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/device/line/*-metadata.json", pid))
-			if err != nil {
-				return err
-			}
-			for _, id := range goods {
-				if strings.Contains(status, id) && strings.Contains(text, `"`+id+`"`) {
-					return nil
-				}
-			}
-			return fmt.Errorf("network-status says %s and the metadata %s", status, text)
+	pids := append(harness.PodProcesses(uid, "bobtail-router"), harness.PodProcesses(uid, "bobtail-serve")...)
+	if len(pids) == 0 {
+		return errors.New("the first pod of the service runs neither program")
+	}
+	text, err := s.Env.Run(ctx, "", "sh", "-c", fmt.Sprintf("cat /proc/%d/root/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/device/line/*-metadata.json", pids[0]))
+	if err != nil {
+		return err
+	}
+	for _, id := range goods {
+		if strings.Contains(status, id) && strings.Contains(text, `"`+id+`"`) {
+			return nil
 		}
 	}
-	return errors.New("the first pod of the service runs neither program")
+	return fmt.Errorf("network-status says %s and the metadata %s", status, text)
 }
 
 // givenBack: nothing of the claims is left when the service is gone.

@@ -227,7 +227,7 @@ func TestMeasuredCells(t *testing.T) {
 	for _, row := range []struct {
 		got, want Seen
 	}{
-		{at(counterClasses, (5<<3|4)<<1|1), Seen{Refused, 4}}, {at(counterClasses, (5<<3|0)<<1), Seen{Admitted, 0}},
+		{at(counterClasses, (5<<3|4)<<1|1), Seen{Refused, 4}}, {at(counterClasses, 5<<4), Seen{Admitted, 0}},
 		{at(counterNotes, 5<<3|4), Seen{Kind: Timed}}, {at(counterNotes, 5<<3|6), Seen{Kind: Done}},
 		{at(counterLatencies, 5<<9|511), Seen{InBucket, beyond}}, {at(counterLatencies, 5<<9|17), Seen{InBucket, 17}},
 	} {
