@@ -150,78 +150,40 @@ func (h *host) nodePort(s service) error {
 	return nil
 }
 
-// entries are those of one frontend: the backend, the way back, and last what makes both be found, as Cilium's load balancer writes them.
-type entries struct {
-	backendMap, backMap, serviceMap string
-	backend, back                   [2]any // key and value
-	slot, master                    [2]any
-}
-
-// serve writes the entries of one frontend.
+// serve writes the backend, the way back, and last what makes both be found, as Cilium's load balancer does.
 func (h *host) serve(frontend netip.Addr, s service, id uint16) error {
 	backend, err := netip.ParseAddr(s.Backend)
 	if err != nil {
 		return err
 	}
-	if frontend.Is4() != backend.Is4() {
-		return nil // a Service has frontends of its backends' family
+	if !frontend.Is4() || !backend.Is4() {
+		return fmt.Errorf("%s to %s: only IPv4 is written here", frontend, backend)
 	}
-	flags := loadbalancer.NewSvcFlag(&loadbalancer.SvcFlagParam{SvcType: loadbalancer.SVCTypeNodePort, IsRoutable: true}).UInt16()
-	ofFamily := entries4
-	if backend.Is6() {
-		ofFamily = entries6
-	}
-	e, err := ofFamily(frontend, backend, s, id, flags)
+	flags := loadbalancer.NewSvcFlag(&loadbalancer.SvcFlagParam{SvcType: loadbalancer.SVCTypeNodePort, IsRoutable: true})
+	master := &lbmaps.Service4Value{Count: 1, RevNat: id}
+	master.SetFlags(flags.UInt16())
+	slot := &lbmaps.Service4Value{BackendID: uint32(id), RevNat: id}
+	slot.SetFlags(flags.UInt16())
+	value, err := lbmaps.NewBackend4ValueV3(cmtypes.AddrClusterFrom(backend, 0), s.Port, u8proto.TCP, loadbalancer.BackendStateActive, 0)
 	if err != nil {
 		return err
 	}
-	for _, one := range []struct {
-		name  string
-		entry [2]any
-	}{{e.backMap, e.back}, {e.backendMap, e.backend}, {e.serviceMap, e.slot}, {e.serviceMap, e.master}} {
-		if err := h.write(one.name, one.entry[0], one.entry[1]); err != nil {
+	key := func(slot uint16) lbmaps.ServiceKey {
+		return lbmaps.NewService4Key(net.IP(frontend.AsSlice()), s.NodePort, u8proto.TCP, loadbalancer.ScopeExternal, slot).ToNetwork()
+	}
+	back := &lbmaps.RevNat4Value{Address: frontend.As4(), Port: s.NodePort}
+	for _, e := range []struct {
+		name       string
+		key, value any
+	}{
+		{lbmaps.RevNat4MapName, lbmaps.NewRevNat4Key(loadbalancer.ServiceID(id)).ToNetwork(), back.ToNetwork()},
+		{lbmaps.Backend4MapV3Name, lbmaps.NewBackend4KeyV3(loadbalancer.BackendID(id)), value.ToNetwork()},
+		{lbmaps.Service4MapV2Name, key(1), slot.ToNetwork()},
+		{lbmaps.Service4MapV2Name, key(0), master.ToNetwork()},
+	} {
+		if err := h.write(e.name, e.key, e.value); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func entries4(frontend, backend netip.Addr, s service, id, flags uint16) (entries, error) {
-	value, err := lbmaps.NewBackend4ValueV3(cmtypes.AddrClusterFrom(backend, 0), s.Port, u8proto.TCP, loadbalancer.BackendStateActive, 0)
-	if err != nil {
-		return entries{}, err
-	}
-	key := func(slot uint16) any {
-		return lbmaps.NewService4Key(net.IP(frontend.AsSlice()), s.NodePort, u8proto.TCP, loadbalancer.ScopeExternal, slot).ToNetwork()
-	}
-	slot, master := &lbmaps.Service4Value{BackendID: uint32(id), RevNat: id}, &lbmaps.Service4Value{Count: 1, RevNat: id}
-	slot.SetFlags(flags)
-	master.SetFlags(flags)
-	back := &lbmaps.RevNat4Value{Address: frontend.As4(), Port: s.NodePort}
-	return entries{
-		backendMap: lbmaps.Backend4MapV3Name, backMap: lbmaps.RevNat4MapName, serviceMap: lbmaps.Service4MapV2Name,
-		backend: [2]any{lbmaps.NewBackend4KeyV3(loadbalancer.BackendID(id)), value.ToNetwork()},
-		back:    [2]any{lbmaps.NewRevNat4Key(loadbalancer.ServiceID(id)).ToNetwork(), back.ToNetwork()},
-		slot:    [2]any{key(1), slot.ToNetwork()}, master: [2]any{key(0), master.ToNetwork()},
-	}, nil
-}
-
-func entries6(frontend, backend netip.Addr, s service, id, flags uint16) (entries, error) {
-	value, err := lbmaps.NewBackend6ValueV3(cmtypes.AddrClusterFrom(backend, 0), s.Port, u8proto.TCP, loadbalancer.BackendStateActive, 0)
-	if err != nil {
-		return entries{}, err
-	}
-	key := func(slot uint16) any {
-		return lbmaps.NewService6Key(net.IP(frontend.AsSlice()), s.NodePort, u8proto.TCP, loadbalancer.ScopeExternal, slot).ToNetwork()
-	}
-	slot, master := &lbmaps.Service6Value{BackendID: uint32(id), RevNat: id}, &lbmaps.Service6Value{Count: 1, RevNat: id}
-	slot.SetFlags(flags)
-	master.SetFlags(flags)
-	back := &lbmaps.RevNat6Value{Address: frontend.As16(), Port: s.NodePort}
-	return entries{
-		backendMap: lbmaps.Backend6MapV3Name, backMap: lbmaps.RevNat6MapName, serviceMap: lbmaps.Service6MapV2Name,
-		backend: [2]any{lbmaps.NewBackend6KeyV3(loadbalancer.BackendID(id)), value.ToNetwork()},
-		back:    [2]any{lbmaps.NewRevNat6Key(id).ToNetwork(), back.ToNetwork()},
-		slot:    [2]any{key(1), slot.ToNetwork()}, master: [2]any{key(0), master.ToNetwork()},
-	}, nil
 }

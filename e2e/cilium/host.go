@@ -100,8 +100,8 @@ const (
 	ciliumVXLAN = "cilium_vxlan"
 )
 
-// ownDevices are made if they are not there. They have no addresses of their own making: what the kernel would say of those to a
-// network without hosts, Cilium's programs count as packets that lead nowhere.
+// ownDevices are made if they are not there. They speak no IPv6 by themselves: what the kernel would say to a network without
+// hosts, Cilium's programs count as packets that lead nowhere.
 func ownDevices() error {
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: ciliumHost}, PeerName: ciliumNet}
 	vxlan := &netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: ciliumVXLAN}, FlowBased: true, Port: 8472}
@@ -113,7 +113,7 @@ func ownDevices() error {
 	for _, name := range []string{ciliumHost, ciliumNet, ciliumVXLAN} {
 		l, err := netlink.LinkByName(name)
 		if err == nil {
-			err = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/addr_gen_mode", []byte("1"), 0o644)
+			err = os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644)
 		}
 		if err == nil {
 			err = netlink.LinkSetUp(l)
