@@ -100,7 +100,7 @@ func TestConnectionsRedirectedBySwitch(t *testing.T) {
 	b.wanted.VIPs = []switches.VIP{vip}
 	b.settle(t, "one", map[string]string{"shop/web": "one"})
 	b.redirected(t, client, 50) // ways are asked for
-	times := int(requests) / 5 // each is a connection from SYN to FIN
+	times := int(requests) / 5  // each is a connection from SYN to FIN
 	failed, by := b.redirected(t, client, times)
 	if failed > 0 || len(by) != 2 {
 		t.Errorf("%d connections failed; by server: %v", failed, by)
