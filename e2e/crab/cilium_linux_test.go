@@ -340,7 +340,14 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 		t.Fatal(b.told())
 	}
 
-	// Each is replaced under connections.
+	d.replaced(t, nodePort)
+	d.handedOver(t, nodePort, ported)
+}
+
+// replaced: each of the two is exchanged under connections.
+func (d *datapath) replaced(t *testing.T, nodePort string) {
+	t.Helper()
+	b, client := d.b, d.b.Host("client")
 	held, closeHeld := client.hold(t, b.target(), 50)
 	heldPort, closePort := client.hold(t, nodePort, 50)
 	for _, step := range []struct {
@@ -366,7 +373,12 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 	closeHeld()
 	closePort()
 	d.quiet(t)
+}
 
+// handedOver: each of the two goes and comes again.
+func (d *datapath) handedOver(t *testing.T, nodePort string, ported func(n int)) {
+	t.Helper()
+	b, client := d.b, d.b.Host("client")
 	// Cilium goes: who serves the node port is gone with it, the VIP is served on. It comes again, behind CRAB.
 	d.leaves()
 	client.connect(t, b.target(), 25)
