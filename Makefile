@@ -145,7 +145,7 @@ e2e-crab-cilium: deps-dev ## Cilium's own datapath programs beside CRAB's on eve
 	@go build -o build/bin/ ./operator/cmd/bobtail-redirect
 	@cd e2e/cilium && go build -o $(CURDIR)/build/bin/cilium-datapath .
 	@build/bin/cilium-datapath compile "$$(cd e2e/cilium && go list -m -f '{{.Dir}}' github.com/cilium/cilium)/bpf" $(CILIUM) >/dev/null
-	@CRAB_REPORT=$@ CILIUM_OBJECTS=$(CURDIR)/$(CILIUM) go test -tags=crab,cilium -count=1 -v -timeout=20m -parallel=3 -run='^TestCilium$$' ./e2e/crab; code=$$?; \
+	@CRAB_REPORT=$@ CILIUM_OBJECTS=$(CURDIR)/$(CILIUM) go test -tags=crab,cilium -count=1 -v -timeout=20m -parallel=2 -run='^TestCilium$$' ./e2e/crab; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 .PHONY: e2e-replica e2e-replica-short

@@ -340,26 +340,14 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 		t.Fatal(b.told())
 	}
 
-	replacedUnderConnections(t, b, d, nodePort)
-
-	// Cilium goes: who serves the node port is gone with it, the VIP is served on. It comes again, behind CRAB.
-	d.leaves()
-	client.connect(t, b.target(), 25)
-	d.everywhere(t)
-	ported(25)
-	// CRAB goes: Cilium's own balancing has the node port. CRAB comes again, before Cilium.
-	crabLeaves(b)
-	client.connect(t, nodePort, 25)
-	crabEverywhere(b, d)
-	client.connect(t, b.target(), 25)
-	ported(25)
-	d.quiet(t)
+	d.replaced(t, nodePort)
+	d.handedOver(t, nodePort, ported)
 }
 
-// replacedUnderConnections: each is replaced while connections are open.
-func replacedUnderConnections(t *testing.T, b *Bed, d *datapath, nodePort string) {
+// replaced: each of the two is exchanged under connections.
+func (d *datapath) replaced(t *testing.T, nodePort string) {
 	t.Helper()
-	client := b.Host("client")
+	b, client := d.b, d.b.Host("client")
 	held, closeHeld := client.hold(t, b.target(), 50)
 	heldPort, closePort := client.hold(t, nodePort, 50)
 	for _, step := range []struct {
@@ -384,5 +372,23 @@ func replacedUnderConnections(t *testing.T, b *Bed, d *datapath, nodePort string
 	}
 	closeHeld()
 	closePort()
+	d.quiet(t)
+}
+
+// handedOver: each of the two goes and comes again.
+func (d *datapath) handedOver(t *testing.T, nodePort string, ported func(n int)) {
+	t.Helper()
+	b, client := d.b, d.b.Host("client")
+	// Cilium goes: who serves the node port is gone with it, the VIP is served on. It comes again, behind CRAB.
+	d.leaves()
+	client.connect(t, b.target(), 25)
+	d.everywhere(t)
+	ported(25)
+	// CRAB goes: Cilium's own balancing has the node port. CRAB comes again, before Cilium.
+	crabLeaves(b)
+	client.connect(t, nodePort, 25)
+	crabEverywhere(b, d)
+	client.connect(t, b.target(), 25)
+	ported(25)
 	d.quiet(t)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/netstatus"
 )
@@ -39,8 +40,8 @@ func networkTells(link string) func(s *snapshot, first, second *dataplane.Device
 	}
 }
 
-// twoOnVFs are two running servers on virtual functions, as asked, and what their programs say of these.
-func twoOnVFs() (*snapshot, map[string]*dataplane.DeviceState) {
+// askedWith is the verdict of two pods that have what was asked for, but for a change.
+func askedWith(change func(s *snapshot, first, second *dataplane.DeviceState)) verdict.Verdict {
 	s := &snapshot{now: start, service: onVFs(), devices: everything(), states: map[string]stateRead{}}
 	s.service.Spec.Device.Hugepages = &v1alpha1.Hugepages{PageMebibytes: 2, Pages: 64}
 	devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
@@ -50,7 +51,32 @@ func twoOnVFs() (*snapshot, map[string]*dataplane.DeviceState) {
 		s.servers = append(s.servers, p)
 		s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
 	}
-	return s, devices
+	if change != nil {
+		change(s, devices["s1"], devices["s2"])
+	}
+	return decideAsAsked(s, s.service.Spec.Device.Device)
+}
+
+// What the network tells of what it gave, beside what the program drives.
+func TestDeviceAsTold(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(s *snapshot, first, second *dataplane.DeviceState)
+		reason  string
+		message string
+	}{
+		{name: "as its network tells", change: networkTells(`"mac":"02:00:00:00:00:01","mtu":1500,"device-info":{"pci":{"pci-address":"0000:01:10.0"}}`), reason: v1alpha1.ReasonAsAsked},
+		{name: "another device than its network took", change: networkTells(`"device-info":{"pci":{"pci-address":"0000:01:10.4"}}`),
+			reason: v1alpha1.ReasonDeviceDiffers, message: "pod s1: the PCI address of its device is 0000:01:10.0, and its network gave 0000:01:10.4"},
+		{name: "another MAC than its network tells", change: networkTells(`"mac":"02:00:00:00:00:0A"`), reason: v1alpha1.ReasonMACDiffers, message: "is 02:00:00:00:00:01, and its network gave 02:00:00:00:00:0a"},
+		{name: "another MTU than its network tells", change: networkTells(`"mtu":9000`), reason: v1alpha1.ReasonMTUDiffers, message: "pod s1: the MTU of its device is 1500, and its network gave 9000"},
+		{name: "a network that tells nothing of it", change: networkTells(`"mac":""`), reason: v1alpha1.ReasonAsAsked},
+		{name: "an annotation that is not believed", change: networkTells(`"mac":"02"`), reason: v1alpha1.ReasonAsAsked},
+	} {
+		if v := askedWith(c.change); v.Reason != c.reason || !strings.Contains(v.Message, c.message) {
+			t.Errorf("%s: %s: %s", c.name, v.Reason, v.Message)
+		}
+	}
 }
 
 // Each thing that can be other than asked, alone.
@@ -73,13 +99,6 @@ func TestDeviceAsAsked(t *testing.T) {
 		{name: "CPUs on another node", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUNode = 1 }, reason: v1alpha1.ReasonNodesDiffer, message: "CPUs on 1"},
 		{name: "more CPUs than it has", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "0-7" }, reason: v1alpha1.ReasonCPUsShared, message: "has 2 CPUs for itself and may run on 8"},
 		{name: "a list of CPUs that is none", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.CPUs = "all" }, reason: v1alpha1.ReasonAsAsked},
-		{name: "as its network tells", change: networkTells(`"mac":"02:00:00:00:00:01","mtu":1500,"device-info":{"pci":{"pci-address":"0000:01:10.0"}}`), reason: v1alpha1.ReasonAsAsked},
-		{name: "another device than its network took", change: networkTells(`"device-info":{"pci":{"pci-address":"0000:01:10.4"}}`),
-			reason: v1alpha1.ReasonDeviceDiffers, message: "pod s1: the PCI address of its device is 0000:01:10.0, and its network gave 0000:01:10.4"},
-		{name: "another MAC than its network tells", change: networkTells(`"mac":"02:00:00:00:00:0A"`), reason: v1alpha1.ReasonMACDiffers, message: "is 02:00:00:00:00:01, and its network gave 02:00:00:00:00:0a"},
-		{name: "another MTU than its network tells", change: networkTells(`"mtu":9000`), reason: v1alpha1.ReasonMTUDiffers, message: "pod s1: the MTU of its device is 1500, and its network gave 9000"},
-		{name: "a network that tells nothing of it", change: networkTells(`"mac":""`), reason: v1alpha1.ReasonAsAsked},
-		{name: "an annotation that is not believed", change: networkTells(`"mac":"02"`), reason: v1alpha1.ReasonAsAsked},
 		{name: "two things at once", change: func(_ *snapshot, d, e *dataplane.DeviceState) { d.MemoryNode, e.HugepagesMebibytes = 1, 0 },
 			reason: v1alpha1.ReasonNodesDiffer, message: "; pod s2: 64 hugepages"},
 		{name: "a pod of the device before", change: func(s *snapshot, d, _ *dataplane.DeviceState) {
@@ -102,11 +121,7 @@ func TestDeviceAsAsked(t *testing.T) {
 		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "nobody answers", change: func(s *snapshot, _, _ *dataplane.DeviceState) { s.states = nil }, reason: v1alpha1.ReasonNothingReported},
 	} {
-		s, devices := twoOnVFs()
-		if c.change != nil {
-			c.change(s, devices["s1"], devices["s2"])
-		}
-		v := decideAsAsked(s, s.service.Spec.Device.Device)
+		v := askedWith(c.change)
 		if v.Reason != c.reason || v.OK() != (c.reason == v1alpha1.ReasonAsAsked) || !strings.Contains(v.Message, c.message) {
 			t.Errorf("%s: %s: %s", c.name, v.Reason, v.Message)
 		}
