@@ -79,7 +79,7 @@ STAGES = [
            ALL: Form(make("sim", f"SEEDS={SIM_SEEDS}"), 240, 400)},
           "the failing seed and its replay command stand in the log", beside=("cluster",)),
     Stage("p4", "the switch's P4 programs in a checker of our own: vectors, STF files, both architectures, lockstep with the simulator, discipline, planted bugs",
-          {TEST: Form(make("p4-short"), 40, 120, "the same with 100,000 events of lockstep"), ALL: Form(make("p4"), 240, 600)},
+          {TEST: Form(make("p4-short"), 45, 120, "the same with 100,000 events of lockstep"), ALL: Form(make("p4"), 340, 720)},
           "the event, vector or case that differs stands in the log; `p4check trace` shows what a packet met", beside=("cluster",)),
     Stage("sched", "the scheduler of a server's cores: model checking, seeds, real threads, planted bugs",
           {TEST: Form(make("test-sched-short"), 40, 120, "the scheduler of a server's cores: model checking, seeds, real threads, a third of the planted bugs"),
