@@ -104,8 +104,6 @@ const (
 	rateWithin = 0.05
 	// silence is how long nothing may be sent before the run is given up.
 	silence = 30 * time.Second
-	// shortest is how long a run lasts at least.
-	shortest = 10 * time.Second
 )
 
 // lost are packets that were sent before the reading before the last, and did not come back until the last one.
@@ -131,7 +129,7 @@ func decideRun(e *v1alpha1.LatencyExperiment, p progress) outcome {
 	load.Offered = int64(asked)
 	spent := p.last.Sent >= uint64(asked*float64(e.Spec.LimitSeconds)) && p.before.Sent == p.last.Sent
 	late := span >= time.Duration(e.Spec.LimitSeconds)*time.Second+silence
-	if !spent && !late && (span < shortest || width < 0 || width > int64(e.Spec.WidthMicroseconds)) {
+	if !spent && !late { // before the end nobody knows what is lost and what is on its way
 		return outcome{}
 	}
 	load.Reason = doubts(e, p, float64(load.Achieved), width)
@@ -146,7 +144,11 @@ func measuredLoad(e *v1alpha1.LatencyExperiment, p progress) (out report.Summary
 	for range p.lost() {
 		all.RecordInf()
 	}
-	span := p.last.At.Sub(p.first.At).Seconds()
+	end := p.last
+	if p.before.Sent == end.Sent {
+		end = p.before // when the last packet had been sent
+	}
+	span := end.At.Sub(p.first.At).Seconds()
 	if span > 0 {
 		out.Achieved = int64(math.Round(float64(p.last.Sent-p.first.Sent) / span))
 	}

@@ -82,8 +82,8 @@ func TestDecideRun(t *testing.T) {
 		return o
 	}
 	const latency = 200 * time.Microsecond
-	e := switched(nil)
-	good := play(e, reading(0, 0, 0, 0), reading(5, 5000, 0, latency), reading(10, 10_000, 0, latency), reading(15, 15_000, 0, latency), reading(20, 20_000, 0, latency))
+	e := switched(func(s *v1alpha1.LatencyExperimentSpec) { s.LimitSeconds = 15 })
+	good := play(e, reading(0, 0, 0, 0), reading(5, 5000, 0, latency), reading(10, 10_000, 0, latency), reading(15, 15_000, 0, latency), reading(20, 15_000, 0, latency))
 	if !good.over || good.failure != "" || len(good.summary.Loads) != 1 {
 		t.Fatalf("%+v", good)
 	}
@@ -98,11 +98,11 @@ func TestDecideRun(t *testing.T) {
 		sent := uint64(min(s, 60) * 1000)
 		lossy = append(lossy, reading(s, sent, sent/50, latency))
 	}
-	if o := play(e, lossy...); !o.over || o.summary.Loads[0].Conclusive || !strings.Contains(o.summary.Loads[0].Reason, "did not come back") || o.summary.Loads[0].High != nil {
+	if o := play(switched(nil), lossy...); !o.over || o.summary.Loads[0].Conclusive || !strings.Contains(o.summary.Loads[0].Reason, "did not come back") || o.summary.Loads[0].High != nil {
 		t.Errorf("two of a hundred are lost: %+v", o)
 	}
 	slow := switched(func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 2000; s.LimitSeconds = 20 })
-	if o := play(slow, lossy[0], reading(5, 5000, 0, latency), reading(10, 10_000, 0, latency), reading(20, 20_000, 0, latency)); !o.over || o.summary.Loads[0].Conclusive || !strings.Contains(o.summary.Loads[0].Reason, "not 2000") {
+	if o := play(slow, lossy[0], reading(5, 5000, 0, latency), reading(10, 10_000, 0, latency), reading(60, 55_000, 0, latency)); !o.over || o.summary.Loads[0].Conclusive || !strings.Contains(o.summary.Loads[0].Reason, "not 2000") {
 		t.Errorf("half of the load: %+v", o)
 	}
 	if o := play(e, reading(0, 0, 0, 0), reading(20, 0, 0, 0)); o.over {
@@ -111,8 +111,8 @@ func TestDecideRun(t *testing.T) {
 	if o := play(e, reading(0, 0, 0, 0), reading(31, 0, 0, 0)); !o.over || !strings.Contains(o.failure, "port 68") {
 		t.Errorf("nothing was sent for 31 s: %+v", o)
 	}
-	late := reading(20, 20_000, 0, latency)
-	late.Range, late.Received = 3, 19_997
+	late := reading(60, 55_000, 0, latency)
+	late.Range, late.Received = 3, 54_997
 	if o := play(e, reading(0, 0, 0, 0), reading(5, 5000, 0, latency), reading(10, 10_000, 0, latency), late); !o.over || !strings.Contains(o.summary.Loads[0].Reason, "3 replies came later") {
 		t.Errorf("replies beyond the stamp: %+v", o)
 	}
