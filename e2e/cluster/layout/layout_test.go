@@ -17,12 +17,12 @@ func TestVersionsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("# pinned\n\nETCD_VERSION=3.6.16\nCONTROLLER_GEN_VERSION=0.23.0\n")
+	write("# pinned\n\nETCD_VERSION=3.6.16\nCONTROLLER_GEN_VERSION=0.23.0\nLWIP_SHA256=00ff\n")
 	v, err := readVersions(path)
 	if err != nil || v["etcd"] != "3.6.16" || v["controller-gen"] != "0.23.0" || len(v) != 2 {
 		t.Errorf("%v, %v", v, err)
 	}
-	for _, bad := range []string{"ETCD=1\n", "ETCD_VERSION=\n", "nonsense\n"} {
+	for _, bad := range []string{"ETCD=1\n", "ETCD_VERSION=\n", "LWIP_SHA256=\n", "nonsense\n"} {
 		write("\n" + bad)
 		if _, err := readVersions(path); err == nil || !strings.Contains(err.Error(), ":2:") {
 			t.Errorf("%q: want an error with the line number, got %v", bad, err)

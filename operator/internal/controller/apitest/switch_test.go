@@ -213,6 +213,9 @@ func changeSwitch(t *testing.T, name string, change func(*v1alpha1.ProgrammableS
 	})
 }
 
+// latencyBuckets are the rows by which a switch tells a latency's bucket; every one has them.
+const latencyBuckets = 496
+
 // The whole way, over TLS: pushed, written, read back, shown; a change; what is lost is
 // repaired; a wrong digest leaves all as it is; and after deletion nothing is left
 // (W-21 to W-23).
@@ -238,27 +241,27 @@ func TestSwitchFromApplyToGone(t *testing.T) {
 	}
 	psw = waitSwitch(t, "spine", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 	// a group for each of two ports, two stations, and three rows for each of four addresses
-	if st := psw.Status; len(p.Held()) != 16 || st.Entries != 16 || st.Connection != v1alpha1.SwitchConnected || st.Role != v1alpha1.SwitchPrimary || st.PipelinePushes != 1 || len(st.Cookie) != 18 {
+	if st := psw.Status; len(p.Held()) != latencyBuckets+16 || st.Entries != latencyBuckets+16 || st.Connection != v1alpha1.SwitchConnected || st.Role != v1alpha1.SwitchPrimary || st.PipelinePushes != 1 || len(st.Cookie) != 18 {
 		t.Errorf("the switch holds %d entries; status %+v", len(p.Held()), st)
 	}
 	header, row := shown(t, table(t, "", "programmableswitches", "spine"))
-	if header != "NAME ENDPOINT CONNECTION ROLE ENTRIES PROGRAMMED REASON AGE" || !strings.HasPrefix(row, "spine "+p.Address()+" Connected Primary 16 True Ready ") {
+	if header != "NAME ENDPOINT CONNECTION ROLE ENTRIES PROGRAMMED REASON AGE" || !strings.HasPrefix(row, "spine "+p.Address()+fmt.Sprintf(" Connected Primary %d True Ready ", latencyBuckets+16)) {
 		t.Errorf("columns %q, row %q", header, row)
 	}
 
 	changeSwitch(t, "spine", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.AddressPool = []string{"192.0.2.0/31"} })
 	waitSwitch(t, "spine", v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "")
-	if n := len(p.Held()); n != 10 {
+	if n := len(p.Held()); n != latencyBuckets+10 {
 		t.Errorf("after the change the switch holds %d entries", n)
 	}
 	p.Lose(2)
 	eventually(t, "repair", func() (bool, string) {
 		_ = direct.Get(ctx, client.ObjectKeyFromObject(psw), psw)
-		return psw.Status.EntriesRepaired == 2 && len(p.Held()) == 10, fmt.Sprintf("%d repaired, %d held", psw.Status.EntriesRepaired, len(p.Held()))
+		return psw.Status.EntriesRepaired == 2 && len(p.Held()) == latencyBuckets+10, fmt.Sprintf("%d repaired, %d held", psw.Status.EntriesRepaired, len(p.Held()))
 	})
 	changeSwitch(t, "spine", func(psw *v1alpha1.ProgrammableSwitch) { psw.Spec.Pipeline.DeviceConfig[0].SHA256 = zeros })
 	waitSwitch(t, "spine", v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonDigestMismatch, "`spec.pipeline.deviceConfig[0].sha256`")
-	if c := p.Counts(); len(p.Held()) != 10 || c.Pushes != 1 || c.PushesWithoutNeed != 0 {
+	if c := p.Counts(); len(p.Held()) != latencyBuckets+10 || c.Pushes != 1 || c.PushesWithoutNeed != 0 {
 		t.Errorf("a wrong digest changed something: %d entries, %+v", len(p.Held()), c)
 	}
 
