@@ -397,7 +397,9 @@ static void syn(uint32_t from, uint16_t port, const uint8_t *options, uint32_t n
     p[32] = (uint8_t)((5 + n / 4) << 4);
     p[33] = 0x02;
     bt_put16(p + 34, 1000);
-    memcpy(p + 40, options, n);
+    if (n > 0) {
+        memcpy(p + 40, options, n);
+    }
     put_on_wire(SERVER, p, 40 + n, BT_PKT_RX_L4_OK);
 }
 

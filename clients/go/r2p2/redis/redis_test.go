@@ -8,6 +8,7 @@ import (
 	"net"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
@@ -96,23 +97,24 @@ func TestAClientSaysWhatIsAWrite(t *testing.T) {
 }
 
 func TestSeveralCommandsHaveAsManyAnswers(t *testing.T) {
-	reply := ""
-	c := member(t, func(wire.Policy, string) string { return reply })
+	var reply atomic.Value
+	c := member(t, func(wire.Policy, string) string { return reply.Load().(string) })
 	ask := func() ([]Value, error) {
 		return c.WriteAll(context.Background(), Command{"INCR", "a"}, Command{"LPUSH", "a", "x"})
 	}
-	reply = ":1\r\n-WRONGTYPE\r\n"
+	reply.Store(":1\r\n-WRONGTYPE\r\n")
 	if all, err := ask(); err != nil || all[0].Int != 1 || all[1].Err() == nil {
 		t.Errorf("%+v %v", all, err)
 	}
-	reply = "-ERR refused\r\n" // all of them
+	reply.Store("-ERR refused\r\n") // all of them
 	var e Error
 	if _, err := ask(); !errors.As(err, &e) {
 		t.Errorf("%v", err)
 	}
-	for _, reply = range []string{":1\r\n", ":1\r\n:2\r\n:3\r\n", ""} {
+	for _, short := range []string{":1\r\n", ":1\r\n:2\r\n:3\r\n", ""} {
+		reply.Store(short)
 		if _, err := ask(); !errors.Is(err, errAnswer) {
-			t.Errorf("%q: %v", reply, err)
+			t.Errorf("%q: %v", short, err)
 		}
 	}
 }

@@ -46,6 +46,9 @@ func (h host) echoes(t *testing.T) netip.AddrPort {
 // A load that a switch makes: all packets of the run reach real sockets and come back by their stamps, and each is counted
 // in a bucket (S-3, S-4, S-23).
 func TestLoadMadeBySwitch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute: make switch-packets")
+	}
 	if !netns.Inside(t) {
 		return
 	}
