@@ -38,7 +38,7 @@ spec:
 
 // generated: a LatencyExperiment whose load a switch makes, on the workers of a service without a router.
 func (s *Suite) generated(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: "a LatencyExperiment with placement Switch, until it is conclusive", Cost: "80 s",
+	return s.Steps.Do(ctx, harness.Step{Name: "a LatencyExperiment with placement Switch, until it is conclusive", Cost: "4 min",
 		Cause: "no templates come in, or replies find no way: kubectl -n " + Namespace + " describe lexp"}, func(ctx context.Context) error {
 		b, err := newBed(ctx, s.Env, generator)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Suite) experiment(ctx context.Context, b *bed) error {
 	if err := s.Env.Apply(ctx, text); err != nil {
 		return err
 	}
-	conclusive := s.Env.WaitCondition(ctx, 3*time.Minute, Namespace, "lexp", "from-the-switch", "Conclusive=True")
+	conclusive := s.Env.WaitCondition(ctx, 8*time.Minute, Namespace, "lexp", "from-the-switch", "Conclusive=True")
 	figure := 0
 	if conclusive == nil {
 		figure = 1
