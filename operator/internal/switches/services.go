@@ -132,6 +132,7 @@ func (i *Info) ServiceEntries(s Service, p Place) ([]Entry, error) {
 	for _, w := range s.Workers {
 		rows = append(rows, s.workerRows(w, p)...)
 	}
+	rows = append(rows, s.emptySlots(p)...)
 	if s.Choice != ByCredit {
 		for n := range s.ringSize() {
 			row, slot := p.slot(s.Workers[n%len(s.Workers)].Address)
@@ -162,13 +163,33 @@ func (i *Info) bindAll(rows []Row) (out []Entry, err error) {
 	return out, nil
 }
 
+// emptySlots: a register keeps the credits of who was there before, and a request may take
+// one. It goes to a worker that is there, which then has one more than its bound.
+func (s Service) emptySlots(p Place) (rows []Row) {
+	if s.Choice != ByCredit || len(s.Workers) == 0 {
+		return nil
+	}
+	for n, worker := range p.Slots {
+		if worker == (netip.AddrPort{}) {
+			rows = append(rows, s.target(s.Workers[n%len(s.Workers)], p.Base+n/Slots, n%Slots+1))
+		}
+	}
+	return rows
+}
+
+// target is where a request goes that took a credit of a slot.
+func (s Service) target(w Worker, row, slot int) Row {
+	return Row{Table: tableTarget, Match: []Match{{Field: "meta.row", Value: uint64(row)}, {Field: "meta.found", Value: uint64(slot)}},
+		Action: "to_worker", Args: []Arg{{"port", uint64(w.Port)}, {"own_mac", s.OwnMAC}, {"mac", w.MAC},
+			{"address", number(w.Address.Addr())}, {"udp_port", uint64(w.Address.Port())}}}
+}
+
 func (s Service) workerRows(w Worker, p Place) []Row {
 	row, slot := p.slot(w.Address)
 	address, port := number(w.Address.Addr()), uint64(w.Address.Port())
 	half := uint64(slot-1) % 2
 	return []Row{
-		{Table: tableTarget, Match: []Match{{Field: "meta.row", Value: uint64(row)}, {Field: "meta.found", Value: uint64(slot)}},
-			Action: "to_worker", Args: []Arg{{"port", uint64(w.Port)}, {"own_mac", s.OwnMAC}, {"mac", w.MAC}, {"address", address}, {"udp_port", port}}},
+		s.target(w, row, slot),
 		{Table: tableMember, Match: []Match{
 			{Field: "hdr.ipv4.src", Value: address}, {Field: "hdr.udp.src", Value: port}, {Field: "in_port", Value: uint64(w.Port)},
 			{Field: "hdr.ipv4.dst", Value: number(s.Reports.Addr())}, {Field: "hdr.udp.dst", Value: uint64(s.Reports.Port())}},

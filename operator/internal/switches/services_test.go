@@ -55,8 +55,19 @@ func TestServiceEntries(t *testing.T) {
 			p.Slots[n] = w.Address
 		}
 		all, err := i.ServiceEntries(row.s, p)
-		if err != nil || len(all) != len(row.want)+1+len(labels) {
+		empty := 0
+		if row.s.Choice == ByCredit {
+			empty = Slots - len(row.s.Workers)
+		}
+		if err != nil || len(all) != len(row.want)+empty+1+len(labels) {
 			t.Fatalf("%d entries, %v", len(all), err)
+		}
+		for n, e := range all[len(row.want) : len(row.want)+empty] { // who was there may have left credits
+			worker := n % len(row.s.Workers)
+			key, value := fmt.Sprintf("target meta.row=0x09 meta.found=0x%02x", len(row.s.Workers)+n+1), fmt.Sprintf(" 4=0x%08x ", 0x0a000001+worker)
+			if e.key != key || !strings.Contains(e.value, value) {
+				t.Errorf("got  %s %s\nwant %s %s", e.key, e.value, key, value)
+			}
 		}
 		for n, e := range all[:len(row.want)] {
 			if got := e.key + " " + e.value; row.want[n] != "" && got != row.want[n] {

@@ -54,7 +54,7 @@ func holding(t *testing.T, name string) string {
 }
 
 // placed is what the switch holds of two workers.
-const placed = "member 2, service 1, target 2"
+const placed = "member 2, service 1, target 16"
 
 func (w *world) changeService(edit func(*v1alpha1.RpcService)) {
 	w.t.Helper()
