@@ -197,6 +197,9 @@ func (b *bed) close(ctx context.Context) error {
 func (b *bed) forwarded() (n uint64) {
 	b.pipe.Look(func(m *model.Machine) {
 		for at := range uint64(1 << 15) {
+			if at%32 == 0 {
+				continue // of rows: requests that went astray
+			}
 			n += m.Count("Ingress.route.forwarded", at)
 		}
 	})
@@ -244,7 +247,7 @@ func (s site) compile(root, folder string) error {
 	if err != nil {
 		return err
 	}
-	prog, err := model.LoadFrom(pipe.Program, func(name string) (string, error) { return string(files[name]), nil }, nil)
+	prog, err := pipe.Read(files)
 	if err != nil {
 		return fmt.Errorf("load the program: %w", err)
 	}
