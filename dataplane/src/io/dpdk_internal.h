@@ -211,5 +211,7 @@ void bt_dpdk_pci_hint(const char *devices, const char *name, char *text, size_t 
 // dpdk_eal.c: MiB of hugepages that DPDK was started with.
 uint32_t bt_dpdk_hugepages_mib(void);
 uint64_t bt_dpdk_usable_hugepages(uint64_t want_mib);
+// dpdk_numa.c: whether this process may say on which NUMA node its memory lies.
+bool bt_dpdk_may_choose_nodes(void);
 
 #endif

@@ -9,12 +9,17 @@
 #include "wire/frame_icmp.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,6 +362,38 @@ static void settings_are_refused_by_name(void **state)
     assert_false(bt_dpdk_is_pci(""));
 }
 
+int numa_available(void); // as DPDK calls it
+
+// A child under the filter of container runtimes, as far as memory policies go: 0 if it says that there is no NUMA.
+static int refused_nodes(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_get_mempolicy, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+        return 2;
+    }
+    return numa_available() == -1 && !bt_dpdk_may_choose_nodes() ? 0 : 1;
+}
+
+static void a_process_that_may_not_choose_nodes_does_without_them(void **state)
+{
+    int status = -1;
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(refused_nodes());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(numa_available(), bt_dpdk_may_choose_nodes() ? 0 : -1);
+}
+
 // What stands against a PCI device is told by what the kernel shows of it: here a folder made for the purpose.
 static void a_pci_device_that_cannot_be_had_is_explained(void **state)
 {
@@ -405,6 +442,7 @@ int main(void)
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
         cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
+        cmocka_unit_test(a_process_that_may_not_choose_nodes_does_without_them),
     };
     return cmocka_run_group_tests(tests, hosts_start, NULL);
 }
