@@ -6,7 +6,7 @@
 
 instructions  callgrind, so whatever else the machine does: a thread of src/run over the loop that bobtail-serve was
               before, both in bench_serve, in batches of 16; alone: one request at a time
-idle          processor time of a ready server without requests, all its threads, over wall time
+idle          processor time of a ready server without requests, all its threads, over wall time; for root past the kernel, too
 echo          echoes per second of client and server on one processor, --mode=run-to-completion over --mode=loop,
               in turn; the lower end of the interval. No figure where the pair did not have the processor
 skew          requests of 200 us per second with work stealing, two threads over one, all on one port; divided by what
@@ -15,6 +15,7 @@ background    work that threads which spin get beside an idle server that may ha
 """
 import argparse
 import json
+import os
 import pathlib
 import platform
 import re
@@ -25,8 +26,10 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "hack/test"))
 import machine  # noqa: E402
 import stats  # noqa: E402
+import tcp_dpdk  # noqa: E402
 
 ADDRESS = "127.0.0.1"
 PORT = {"loop": 18410, "run-to-completion": 18420, "one": 18430, "two": 18440, "beside": 18450}
@@ -79,6 +82,17 @@ def instructions(args, _procs):
 # --- idle -----------------------------------------------------------------------
 
 
+def idle_past_the_kernel(driver, seconds):
+    """A server of TCP on one end of a veth, which has answered before."""
+    with tcp_dpdk.Bed() as bed, tcp_dpdk.Server(bed, driver, "u32", "--threads=2") as server:
+        tcp_dpdk.echoes(bed, tcp_dpdk.Tally(), f"before it is idle on {driver}", 20, 1)
+        time.sleep(1)
+        window = machine.Window([server.process.pid])
+        time.sleep(seconds)
+        spent = window.close()
+        return spent["own"] / spent["wall"]
+
+
 def idle(args, procs):
     seconds = 10 if args.quick else 60
     servers = {mode: serve(procs, name, mode, "--threads=2") for name, mode in (("one", "work-stealing"), ("two", "run-to-completion"))}
@@ -89,6 +103,8 @@ def idle(args, procs):
     shares = {mode: s["own"] / s["wall"] for mode, s in spent.items()}
     procs.stop("serve-one")
     procs.stop("serve-two")
+    if os.geteuid() == 0:
+        shares |= {f"TCP on {driver}": idle_past_the_kernel(driver, seconds) for driver in ("af_packet", "af_xdp")}
     worst = max(shares, key=shares.get)
     yield {"name": "sched_idle_cpu_share", "value": round(shares[worst], 5), "unit": "ratio",
            "note": f"{seconds} s, two threads and the helper; " + ", ".join(f"{m} {v:.5f}" for m, v in shares.items())}
