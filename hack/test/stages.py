@@ -86,7 +86,7 @@ STAGES = [
            ALL: Form(make("test-sched"), 400, 900)},
           "the story that broke prints its history; a seed is played again with bobtail-sim sched sweep --first=SEED --seeds=1"),
     Stage("sim-replica", "a replication group in virtual time: crashes, cuts, torn disks, transfers, changes of membership; 14,000 leaders killed; the leader's messages; planted bugs of the Raft core, of HovercRaft and of its aggregator",
-          {TEST: Form(make("sim-replica-short"), 42, 150, "a replication group in virtual time, Raft, HovercRaft and HovercRaft++: 3,400 seeds, 1,300 leaders killed, table 12.1, planted bugs"),
+          {TEST: Form(make("sim-replica-short"), 42, 150, "a replication group in virtual time, Raft, HovercRaft and HovercRaft++: 3,520 seeds, 1,300 leaders killed, clients that ask again, table 12.1, planted bugs"),
            ALL: Form(make("sim-replica"), 540, 1000)},
           "the failing seed and its replay command stand in the log"),
     Stage("model-replica", "every state of three members with an aggregator, by Spin; eleven wrong rules that it must find",
