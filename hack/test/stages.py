@@ -62,7 +62,7 @@ STAGES = [
     Stage("c-tsan", "threaded programs under ThreadSanitizer",
           both("hack/dataplane test tsan", 75, 120), "the sanitizer report names the two accesses", beside=("c-asan", "verify")),
     Stage("go-unit", "Go unit, race detector, real API server (envtest), C/Go interoperation",
-          {TEST: Form("hack/go-test -short ./...", 265, 340, "Go unit, race detector, real API server (envtest), C/Go interoperation; without what only more time proves"), ALL: Form("hack/go-test", 330, 500)},
+          {TEST: Form("hack/go-test -short ./...", 265, 340, "Go unit, race detector where goroutines are started, real API server (envtest), C/Go interoperation; without what only more time proves"), ALL: Form("hack/go-test", 330, 500)},
           "a missing KUBEBUILDER_ASSETS folder means `make deps` did not finish"),
     Stage("crab", "CRAB with curl, wrk, NGINX, Redis and TLS in network namespaces: redirects, attacks, fail-over, agents killed and upgraded",
           {TEST: Form(make("e2e-crab-short"), 70, 120, "CRAB's core in network namespaces: redirects, clients, forgeries, fail-over, what the balancer sees"),
