@@ -88,7 +88,7 @@ func Draws(t testing.TB) {
 
 // Unraced ends a test under the race detector in a short run: one that computes for
 // long in one goroutine, which the detector makes ten times longer to see nothing. The
-// packages of such tests are tested without it, too (hack/test/concurrent.py).
+// packages of such tests are tested without it, too (hack/test/goroutines.py).
 func Unraced(t testing.TB) {
 	t.Helper()
 	if raceDetector {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which packages `hack/go-test -short` tests under the race detector, and which without it.
 
-  concurrent.py race|plain PATTERN...     import paths, those that take longest first
-  concurrent.py why PATTERN...            each package, and the first thing in it that may start a goroutine
+  goroutines.py race|plain PATTERN...     import paths, those that take longest first
+  goroutines.py why PATTERN...            each package, and the first thing in it that may start a goroutine
 
 The detector makes a test five to fifteen times slower and sees nothing where one goroutine runs. A short run uses it
 for packages that start goroutines, in their code or in their tests, or that hand themselves to what does (a server, a
