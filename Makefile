@@ -103,8 +103,8 @@ e2e-first-hour: ## The tutorials from their pages: a service of one's own to its
 e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
 	@e2e/run e2e-sched
 
-e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m (9 min)
-	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)
+	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices $(DEVICES)
 
 e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
 	@e2e/run e2e-sriov-pod
