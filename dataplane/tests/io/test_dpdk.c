@@ -394,6 +394,27 @@ static void a_process_that_may_not_choose_nodes_does_without_them(void **state)
     assert_int_equal(numa_available(), bt_dpdk_may_choose_nodes() ? 0 : -1);
 }
 
+// Where memory lies is what the kernel tells of the mapping that has it.
+static void memory_lies_where_the_kernel_says(void **state)
+{
+    static char maps[] = "55ce93402000 default file=/usr/bin/a\\040N3=9 mapped=2 N0=2 kernelpagesize_kB=4\n"
+                         "7f0000000000 prefer:1 file=/memfd:x huge dirty=5 N0=2 N1=3 kernelpagesize_kB=2048\n"
+                         "7f0000400000 default stack\n";
+    static const struct {
+        uintptr_t at;
+        int node;
+    } rows[] = {{0x1000, -1}, {0x55ce93402000, 0}, {0x7f0000000000, 1}, {0x7f00003fffff, 1}, {0x7f0000400000, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        FILE *f = fmemopen(maps, sizeof maps - 1, "r");
+        assert_non_null(f);
+        assert_int_equal(bt_dpdk_node_in(f, rows[i].at), rows[i].node);
+        assert_int_equal(fclose(f), 0);
+    }
+    bool told = access("/proc/self/numa_maps", R_OK) == 0;
+    assert_true(told == (bt_dpdk_node_of(maps) >= 0)); // it was read just now, so its page is there
+}
+
 // What stands against a PCI device is told by what the kernel shows of it: here a folder made for the purpose.
 static void a_pci_device_that_cannot_be_had_is_explained(void **state)
 {
@@ -442,6 +463,7 @@ int main(void)
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
         cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
+        cmocka_unit_test(memory_lies_where_the_kernel_says),
         cmocka_unit_test(a_process_that_may_not_choose_nodes_does_without_them),
     };
     return cmocka_run_group_tests(tests, hosts_start, NULL);
