@@ -85,8 +85,8 @@ cluster-up: ## Start only the embedded cluster
 cluster-down: ## Stop the embedded cluster
 	@e2e/run demo-down
 
-e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
-	@e2e/run e2e-main
+e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster: make e2e-main MAIN="--only=nodes-drained"
+	@e2e/run e2e-main $(MAIN)
 
 e2e-main-short: ## The main job alone: install, load, overload, recovery, rolling update, removal (3 min)
 	@e2e/run e2e-main-short
@@ -97,7 +97,7 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
 	@e2e/run e2e-monitor
 
-e2e-first-hour: ## The tutorials from their pages: a service of one's own to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
+e2e-first-hour: ## The tutorials from their pages: a service of one's own in Go and in C to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
 	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
 e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
