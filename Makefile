@@ -100,7 +100,7 @@ e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented
 e2e-first-hour: ## The tutorials from their pages: a service of one's own in Go and in C to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
 	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
-e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
+e2e-sched: ## On an embedded cluster: mode, cores and cpuset change under load, flow control, curl, redis-cli and wrk past the kernel (10 min)
 	@e2e/run e2e-sched
 
 e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)

@@ -136,7 +136,7 @@ STAGES = [
     Stage("devices", "a service on AF_XDP on an embedded cluster of one node: manifest, traffic, an edited annotation, no API server for ten minutes, rollout, fall-back to Kernel, claims, the kubelet restarted, removal",
           {ALL: Form(on_cluster("e2e-devices", "OUTAGE=10m"), 1140, 1800)}, "the failing step names its own log", ("root",)),
     Stage("sched-cluster", "spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores the field",
-          {ALL: Form(on_cluster("e2e-sched"), 420, 900)}, "the failing step names its own log", ("root",)),
+          {ALL: Form(on_cluster("e2e-sched"), 660, 1500)}, "the failing step names its own log", ("root",)),
     Stage("sriov-pod", "a service on virtual functions from its manifest to traffic: the control plane here, the kubelet in an emulated machine with an igb card",
           {ALL: Form(on_cluster("e2e-sriov-pod-short"), 240, 600)}, "the failing step names its own log; bobtail-cluster logs machine-b has the machine's console", ("root",)),
     Stage("switch-cluster", "a service of pods placed by a switch on an embedded cluster: over and back, without an operator, entries lost, an old leader, eight services, the switch off and on",
