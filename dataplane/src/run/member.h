@@ -137,6 +137,7 @@ enum bt_member_counter {
     BT_MEMBER_APPLIED_WRITES,
     BT_MEMBER_APPLIED_READS, // executed here
     BT_MEMBER_REPEATED,      // writes that were executed before
+    BT_MEMBER_SESSIONS_OPENED,
     BT_MEMBER_SNAPSHOTS,
     BT_MEMBER_SNAPSHOT_TOO_LARGE,
     // Requests that boxes send: not looked into, in the order of BT_GROUP_PACKET_LIST; and what became of them.

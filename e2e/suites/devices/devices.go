@@ -61,6 +61,7 @@ type scene struct {
 
 func (s *Suite) scenes() []scene {
 	return []scene{
+		{nil, []harness.Part{{Name: "refused", Play: s.refusedDevices}}},
 		{s.apply, []harness.Part{
 			{Name: "host", Play: s.host},
 			{Name: "traffic", Play: s.traffic},
@@ -147,7 +148,7 @@ func (s *Suite) play(ctx context.Context, sc scene) error {
 
 // clear ends whichever service there is, and waits until its pods are gone.
 func (s *Suite) clear(ctx context.Context) (err error) {
-	for _, service := range []string{Service, counted, claiming} {
+	for _, service := range []string{Service, counted, claiming, refused} {
 		err = errors.Join(err, s.Env.RemoveService(ctx, Namespace, service))
 	}
 	return err
