@@ -34,7 +34,7 @@ func inTable(t *testing.T, name, table string, want int64) {
 	})
 }
 
-func (w *groupWorld) patch(change string) {
+func (w *groupWorld) respecify(change string) {
 	w.t.Helper()
 	g := &v1alpha1.ReplicationGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: w.name}}
 	if err := direct.Patch(context.Background(), g, client.RawPatch(types.MergePatchType, []byte(change))); err != nil {
@@ -77,21 +77,21 @@ func TestGroupOnSwitch(t *testing.T) {
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "ProgrammableSwitch gatherer counts 3 members")
 	inTable(t, "gatherer", "member", 3)
 
-	w.patch(`{"spec":{"members":5}}`)
+	w.respecify(`{"spec":{"members":5}}`)
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "counts 5 members")
 	inTable(t, "gatherer", "member", 5)
 
-	w.patch(`{"spec":{"aggregator":{"switch":{"address":"203.0.113.1"}}}}`)
+	w.respecify(`{"spec":{"aggregator":{"switch":{"address":"203.0.113.1"}}}}`)
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonOutsidePool, "203.0.113.1")
 	inTable(t, "gatherer", "member", 0)
 
-	w.patch(`{"spec":{"aggregator":null}}`)
+	w.respecify(`{"spec":{"aggregator":null}}`)
 	w.beside(v1alpha1.ComponentAggregator, "counted-aggregator-1")
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "7 of 7 pods acknowledged")
 	if err := direct.Get(context.Background(), aggregator, &appsv1.Deployment{}); err != nil {
 		t.Error(err)
 	}
-	w.patch(`{"spec":{"aggregator":{"placement":"Switch","switch":{"name":"gatherer","address":"192.0.2.1","messages":"BySource"}}}}`)
+	w.respecify(`{"spec":{"aggregator":{"placement":"Switch","switch":{"name":"gatherer","address":"192.0.2.1","messages":"BySource"}}}}`)
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "counts 5 members")
 	eventually(t, "an aggregator that rests", func() (bool, string) {
 		d := &appsv1.Deployment{}
