@@ -423,6 +423,10 @@ const (
 	// are to be redirected.
 	ReasonNoNodeAddress = "NoNodeAddress"
 
+	// ReasonServersOnDevice: the Service selects servers of an RpcService that are on a
+	// device of their own and do not listen on the pod network.
+	ReasonServersOnDevice = "ServersOnDevice"
+
 	// ReasonSessionAffinity: no policy sends all connections of a client to one
 	// server.
 	ReasonSessionAffinity = "SessionAffinity"
