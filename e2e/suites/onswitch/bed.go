@@ -43,6 +43,7 @@ type site struct {
 var (
 	router    = site{name: leaf, program: "router", endpoint: "10.99.0.1:9559", pool: "192.0.2.0/28", near: "sw-", far: "sw0", third: 1}
 	balancer  = site{name: "leaf-2", program: "crab", endpoint: "10.99.0.1:9561", pool: "192.0.2.32/28", near: "sc-", far: "sc0", third: 3}
+	gatherer  = site{name: "agg-1", program: "aggregator", endpoint: "10.99.0.1:9562", pool: "192.0.2.48/28", near: "sg-", far: "sg0", third: 4}
 	generator = site{name: "gen-1", program: "slog", endpoint: "10.99.0.1:9560", pool: "172.30.0.0/16", near: "sl-", far: "sl0", third: 2, gateway: "198.18.2.254"}
 )
 

@@ -63,6 +63,7 @@ var parts = []part{
 	{"slo", (*Suite).objective},
 	{"slog", (*Suite).generated},
 	{"crab", (*Suite).redirected},
+	{"aggregator", (*Suite).aggregated},
 	{"leader", (*Suite).oldLeader},
 	{"many", (*Suite).many},
 	{"out", (*Suite).back},
@@ -118,7 +119,7 @@ func (s *Suite) play(ctx context.Context) error {
 }
 
 // wayToSwitches are the chart's values that let the operator out to all of them.
-var wayToSwitches = []string{"--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560},{"cidr":"10.99.0.1/32","port":9561}]`}
+var wayToSwitches = []string{"--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560},{"cidr":"10.99.0.1/32","port":9561},{"cidr":"10.99.0.1/32","port":9562}]`}
 
 const switchManifest = `apiVersion: bobtail.dev/v1alpha1
 kind: ProgrammableSwitch

@@ -116,6 +116,12 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 		maps.Copy(cells[v.Name], of)
 		all = slices.AppendSeq(all, maps.Keys(of))
 	}
+	for _, g := range d.Groups {
+		if number, has := g.NumberIn(r.numbers); has {
+			cells[g.Name] = d.Pipeline.Info.GroupCells(number)
+			all = slices.AppendSeq(all, maps.Keys(cells[g.Name]))
+		}
+	}
 	if len(d.Runs) > 0 {
 		first := d.Runs[0]
 		cells[first.Name] = d.Pipeline.Info.RunCells(first)
