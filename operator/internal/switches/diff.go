@@ -90,7 +90,7 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 			d.Contested = report(d.Contested, h)
 		case anew[h.table]:
 			d.Changed++
-			first = append(first, Write{p4.Update_DELETE, bare(h)})
+			first = append(first, Write{p4.Update_DELETE, h})
 			writes = append(writes, Write{p4.Update_INSERT, tagged(w, o.Tag)})
 		default:
 			d.Changed++
