@@ -281,7 +281,7 @@ func (i *Info) groupEntriesAt(held []Entry, number int, at netip.AddrPort) (out 
 }
 
 func (i *Info) isOfGroup(e Entry, number int, at netip.AddrPort) bool {
-	if g := e.entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
+	if g := e.Entity().GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
 		return g.GetMulticastGroupId() == uint32(firstCopies+number)
 	}
 	s, ok := i.read(e)
