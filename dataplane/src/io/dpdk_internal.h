@@ -8,6 +8,7 @@
 #include "base/toeplitz.h"
 #include "io/dpdk.h"
 
+#include <stdio.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
@@ -223,5 +224,10 @@ void bt_dpdk_pci_hint(const char *devices, const char *name, char *text, size_t 
 // dpdk_eal.c: MiB of hugepages that DPDK was started with.
 uint32_t bt_dpdk_hugepages_mib(void);
 uint64_t bt_dpdk_usable_hugepages(uint64_t want_mib);
+// dpdk_numa.c: whether this process may say on which NUMA node its memory lies; and where some of it does, by the
+// kernel, or by a text like its numa_maps; -1: nobody tells.
+bool bt_dpdk_may_choose_nodes(void);
+int bt_dpdk_node_of(const void *memory);
+int bt_dpdk_node_in(FILE *maps, uintptr_t at);
 
 #endif

@@ -246,6 +246,8 @@ const (
 	// k8s.v1.cni.cncf.io/network-status yet.
 	ReasonNetworkStatusMissing = "NetworkStatusMissing"
 
+	// ReasonNetworkNotMade: a pod has had a node for 60 s, and what makes its interfaces fails.
+	ReasonNetworkNotMade = "NetworkNotMade"
 	// ReasonNetworkStatusLate: it has run for 30 s and still has none.
 	ReasonNetworkStatusLate = "NetworkStatusLate"
 
