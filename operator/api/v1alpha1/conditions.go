@@ -419,12 +419,10 @@ const (
 	// it was served by the one before it required both.
 	ReasonFamilyMissing = "FamilyMissing"
 
-	// ReasonNoNodeAddress: no node has an address of the family whose node ports
-	// are to be redirected.
+	// ReasonNoNodeAddress: no node has an address of that family, for its node ports.
 	ReasonNoNodeAddress = "NoNodeAddress"
 
-	// ReasonServersOnDevice: the Service selects servers of an RpcService that are on a
-	// device of their own and do not listen on the pod network.
+	// ReasonServersOnDevice: it selects servers that do not listen on the pod network.
 	ReasonServersOnDevice = "ServersOnDevice"
 
 	// ReasonSessionAffinity: no policy sends all connections of a client to one

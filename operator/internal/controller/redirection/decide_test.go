@@ -89,6 +89,15 @@ const (
 	required = corev1.IPFamilyPolicyRequireDualStack
 )
 
+// twoAddresses are 192.0.2.1 and 192.0.2.2, and a third one that a node has.
+func twoAddresses(t *testing.T, services []corev1.Service) snapshot {
+	t.Helper()
+	return snapshot{services: services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
+	}}}
+}
+
 // Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct {
@@ -132,10 +141,7 @@ func TestAddresses(t *testing.T) {
 		{"of servers on a device", []corev1.Service{service("a", 1, "192.0.2.1", selecting("far")), service("b", 2, "192.0.2.2", nil), service("c", 3, "", selecting("near"))},
 			"a=none(ServersOnDevice) b=192.0.2.2 c=192.0.2.1"},
 	} {
-		out, given := decide(snapshot{services: c.services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
-			ObjectMeta: metav1.ObjectMeta{Name: "n"},
-			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
-		}}})
+		out, given := decide(twoAddresses(t, c.services))
 		var got []string
 		changed := false
 		for i, d := range out {
