@@ -65,12 +65,7 @@ func (s *Suite) redis(ctx context.Context) error {
 }
 
 func (s *Suite) imageOfRedis(ctx context.Context) error {
-	args := []string{"load-image"}
-	for _, c := range []string{"redis", "example"} {
-		args = append(args, filepath.Join(s.Env.Root, "build", "images", c+".tar"))
-	}
-	_, err := s.Env.Cluster(ctx, args...)
-	return err
+	return LoadImages(ctx, s.Env, "redis", "example")
 }
 
 // pageOfRedis types what the guide has its reader type, in this suite's namespace, and starts the clients.
