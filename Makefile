@@ -115,7 +115,7 @@ e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
 	@e2e/run e2e-switch $(SWITCH)
 
-e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; histories judged by Porcupine (12 min)
+e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; Redis as its guide has it; histories judged by Porcupine (15 min)
 	@e2e/run e2e-replica-cluster $(GROUPS)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
@@ -158,6 +158,13 @@ e2e-replica e2e-replica-short: deps-dev
 	@REPLICA_TARGET=$@ go test -tags=replica -count=1 -v -timeout=40m -skip='^TestRedis' $(REPLICA_RUN) ./e2e/replica; code=$$?; \
 	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
+
+.PHONY: soak-replica
+soak-replica: deps-dev ## Faults of real processes, one after the other, drawn at random, for long, at a low priority: make soak-replica MINUTES=30 (root, 30 min)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
+	@REPLICA_TARGET=$@ SOAK_MINUTES=$(or $(MINUTES),30) nice -n 10 go test -tags=replica,soak -count=1 -v -timeout=$$(($(or $(MINUTES),30) * 2 + 20))m -run='^TestSoak$$' ./e2e/replica; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
 .PHONY: e2e-redis e2e-redis-short
 e2e-redis: ## A replication group of Redis servers, as Debian has them, in network namespaces: leaders killed, faults, snapshots by BGSAVE, every command of Redis held to the module's table, settings refused; histories judged by Porcupine; planted bugs (root, 5 min)
