@@ -98,6 +98,23 @@ func twoAddresses(t *testing.T, services []corev1.Service) snapshot {
 	}}}
 }
 
+// whoGets is name=address of each Service, with the reason when it is not accepted, whether decide says that it gave
+// one, and whether it did.
+func whoGets(s snapshot) (said string, given, changed bool) {
+	out, given := decide(s)
+	var got []string
+	for i, d := range out {
+		text := d.service.Name + "=" + addressOf(d.service)
+		if d.accepted.Reason != v1alpha1.ReasonAccepted {
+			text += "(" + d.accepted.Reason + ")"
+		}
+		got = append(got, text)
+		is := addressOf(d.service)
+		changed = changed || is != "none" && is != addressOf(&s.services[i])
+	}
+	return strings.Join(got, " "), given, changed
+}
+
 // Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct {
@@ -141,19 +158,8 @@ func TestAddresses(t *testing.T) {
 		{"of servers on a device", []corev1.Service{service("a", 1, "192.0.2.1", selecting("far")), service("b", 2, "192.0.2.2", nil), service("c", 3, "", selecting("near"))},
 			"a=none(ServersOnDevice) b=192.0.2.2 c=192.0.2.1"},
 	} {
-		out, given := decide(twoAddresses(t, c.services))
-		var got []string
-		changed := false
-		for i, d := range out {
-			text := d.service.Name + "=" + addressOf(d.service)
-			if d.accepted.Reason != v1alpha1.ReasonAccepted {
-				text += "(" + d.accepted.Reason + ")"
-			}
-			got = append(got, text)
-			is := addressOf(d.service)
-			changed = changed || is != "none" && is != addressOf(&c.services[i])
-		}
-		if strings.Join(got, " ") != c.want || given != changed {
+		got, given, changed := whoGets(twoAddresses(t, c.services))
+		if got != c.want || given != changed {
 			t.Errorf("%s: %s (given %v), want %s", c.name, got, given, c.want)
 		}
 	}
