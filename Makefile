@@ -100,11 +100,11 @@ e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented
 e2e-first-hour: ## The tutorials from their pages: a service of one's own in Go and in C to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
 	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
-e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
+e2e-sched: ## On an embedded cluster: mode, cores and cpuset change under load, flow control, curl, redis-cli and wrk past the kernel (10 min)
 	@e2e/run e2e-sched
 
-e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m (9 min)
-	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)
+	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices $(DEVICES)
 
 e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
 	@e2e/run e2e-sriov-pod
@@ -115,7 +115,7 @@ e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
 	@e2e/run e2e-switch $(SWITCH)
 
-e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; histories judged by Porcupine (12 min)
+e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; Redis as its guide has it; histories judged by Porcupine (15 min)
 	@e2e/run e2e-replica-cluster $(GROUPS)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
@@ -159,6 +159,13 @@ e2e-replica e2e-replica-short: deps-dev
 	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
 
+.PHONY: soak-replica
+soak-replica: deps-dev ## Faults of real processes, one after the other, drawn at random, for long, at a low priority: make soak-replica MINUTES=30 (root, 30 min)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
+	@REPLICA_TARGET=$@ SOAK_MINUTES=$(or $(MINUTES),30) nice -n 10 go test -tags=replica,soak -count=1 -v -timeout=$$(($(or $(MINUTES),30) * 2 + 20))m -run='^TestSoak$$' ./e2e/replica; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
 .PHONY: e2e-redis e2e-redis-short
 e2e-redis: ## A replication group of Redis servers, as Debian has them, in network namespaces: leaders killed, faults, snapshots by BGSAVE, every command of Redis held to the module's table, settings refused; histories judged by Porcupine; planted bugs (root, 5 min)
 e2e-redis-short: ## The same with few kills and faults, without planted bugs (root, 25 s)
@@ -194,14 +201,14 @@ sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, 
 P4_CHECK := build/bin/p4check suite
 p4: ## The P4 programs of a switch (router, crab, slog, aggregator) in a checker of our own, not in a compiler: vectors, STF files, both architectures, a million events beside the simulator, Tofino's discipline, planted bugs (5 min)
 p4: P4_RUN := --events=1000000 --frames=400000 --segments=200000 --messages=1000000 --template-ns=20
-p4: P4_FUZZ := model:FuzzSource stf:FuzzReplay
+p4: P4_FUZZ := hack/p4/model:FuzzSource hack/p4/stf:FuzzReplay operator/internal/switches/link:FuzzHostileServer
 p4-short: ## The same with 100,000 events (45 s of CPU)
 p4-short: P4_RUN := --events=100000 --frames=12000
 p4 p4-short: deps-dev
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
 	@go build -o build/bin/ ./hack/p4/cmd/p4check
-	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
+	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./$${f%:*}" || exit 1; done
 	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 
@@ -226,8 +233,8 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
-sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 42,500 seeds of faults, 14,000 leaders killed, table 12.1, planted bugs (9 min)
-sim-replica-short: ## The same with 3,400 seeds and 1,000 leaders (1 min)
+sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 46,500 seeds of faults, 14,000 leaders killed, clients that ask again, table 12.1, planted bugs (11 min)
+sim-replica-short: ## The same with 3,520 seeds and 1,000 leaders (1 min)
 sim-replica-short: REPLICA := --short
 sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, a third of them for each protocol (15 min)
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim

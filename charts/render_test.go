@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,12 +37,20 @@ func run(t *testing.T, chart string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
+// made are the charts that template has made: many tests look at the same one.
+var made = map[string]string{}
+
 func template(t *testing.T, chart string, args ...string) string {
 	t.Helper()
+	asked := strings.Join(append([]string{chart}, args...), "\x00")
+	if out, ok := made[asked]; ok {
+		return out
+	}
 	out, err := run(t, chart, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	made[asked] = out
 	return out
 }
 
@@ -92,18 +101,19 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// kindOf tells a document's kind: most documents are long ones of another kind, which need not be read.
+var kindOf = regexp.MustCompile(`(?m)^kind: *"?(\w+)"? *$`)
+
 // documents are the rendered objects of one kind.
 func documents[T any](t *testing.T, rendered, kind string) []T {
 	t.Helper()
 	var out []T
 	for _, part := range strings.Split(rendered, "\n---\n") {
-		var head struct {
-			Kind string `json:"kind"`
+		is := kindOf.FindAllStringSubmatch(part, -1)
+		if len(is) > 1 || len(is) == 0 && strings.Contains(part, "kind:") {
+			t.Fatalf("%d kinds in:\n%s", len(is), part)
 		}
-		if err := yaml.Unmarshal([]byte(part), &head); err != nil {
-			t.Fatalf("%v in:\n%s", err, part)
-		}
-		if head.Kind != kind {
+		if len(is) == 0 || is[0][1] != kind {
 			continue
 		}
 		var o T

@@ -81,7 +81,6 @@ var everything = []string{"--set", "crab.enabled=true,crab.vipPool={192.0.2.0/28
 func TestValuesOfEveryReleasedChartRender(t *testing.T) {
 	for _, archive := range released(t) {
 		t.Run(filepath.Base(archive), func(t *testing.T) {
-			t.Parallel()
 			old := documents[appsv1.Deployment](t, template(t, archive), "Deployment")[0]
 			chart := reusing(t, packed(t, archive, "values.yaml"))
 			for _, args := range [][]string{nil, everything} {
@@ -142,7 +141,6 @@ func TestEachValueMayBeNull(t *testing.T) {
 			continue // a minute of Helm: whole sections are shown here, each value by make test-all
 		}
 		t.Run(key, func(t *testing.T) {
-			t.Parallel()
 			got, err := run(t, "bobtail", append(everything, "--set", "crds.install=false", "--set", key+"=null")...)
 			if err != nil {
 				t.Fatal(err)
@@ -173,7 +171,6 @@ func TestOldestValuesWithNullSections(t *testing.T) {
 	old := packed(t, "baseline/bobtail-0.1.0.tgz", "values.yaml")
 	for section := range values(t) {
 		t.Run(section, func(t *testing.T) {
-			t.Parallel()
 			if _, err := run(t, reusing(t, old), "--set", section+"=null"); err != nil {
 				t.Error(err)
 			}

@@ -6,7 +6,7 @@
 #include "input.h"
 #include "run/command.h"
 #include "run/roster.h"
-#include "run/sessions.h"
+#include "replica/sessions.h"
 #include "wire/group_packet.h"
 
 enum { ROOM = 1 << 21 };
@@ -55,6 +55,9 @@ static void packet(const uint8_t *p, size_t n)
     memcpy(copy, p, n);
     struct bt_pkt pkt = {.data = copy, .len = (uint32_t)n};
     if (bt_group_packet_open(&pkt, &keys, &out) == BT_GROUP_PACKET_OK) {
+        CHECK(out.message >= copy && out.message + out.n + BT_GROUP_TRAILER == copy + n);
+    }
+    if (bt_group_packet_open_untagged(&pkt, &out) == BT_GROUP_PACKET_OK) { // as from a switch
         CHECK(out.message >= copy && out.message + out.n + BT_GROUP_TRAILER == copy + n);
     }
     if (bt_group_note_read(copy, n, &note)) {

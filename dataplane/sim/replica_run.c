@@ -13,6 +13,7 @@
 #include "replica_faults.h"
 #include "replica_member.h"
 #include "replica_net.h"
+#include "replica_sessions.h"
 
 enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, EVENTS = 2000000, WRITES_AFTER = 3, WARM = 100 };
 enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
@@ -87,6 +88,15 @@ static void draw_later_rules(struct replica_world *w, uint64_t seed, enum replic
     w->aggregator.as_switch = bt_rng_below(&rng, 3) == 0;
 }
 
+/* Drawn apart, too. Now and then one less than there are clients: then those that write turn one another out. */
+static void draw_sessions(struct replica_world *w, uint64_t seed)
+{
+    struct bt_rng rng;
+    bt_rng_seed(&rng, seed ^ UINT64_C(0x73657373));
+    w->rules.sessions = w->rules.clients - 1 + bt_rng_below(&rng, 4);
+    w->rules.reads = 0;
+}
+
 /* A quiet group, whose members answer at random: with one request at a time the leader, which hears of its own progress
  * first, would always have the least to execute. */
 static void quiet(struct replica_world *w, uint32_t members)
@@ -125,6 +135,9 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum re
     w->term_most = 1;
     draw_rules(w);
     draw_later_rules(w, seed, protocol);
+    if (mode == REPLICA_SESSIONS) {
+        draw_sessions(w, seed);
+    }
     if (mode == REPLICA_COUNTS) {
         quiet(w, members);
     }
@@ -330,6 +343,7 @@ static void client(struct replica_world *w, const struct sim_event *ev)
     }
     uint64_t after = replica_net_client(w);
     if (after != 0) {
+        after += replica_late_attempt(w);
         sim_agenda_push(&w->agenda, w->agenda.now + after,
                         (struct sim_event){(void *)(uintptr_t)c->op, ev->node, EV_REQUEST, c->target});
     }
@@ -428,6 +442,10 @@ void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol pr
         replica_breach(w, REPLICA_HISTORY, "%llu writes are lost or twice in the committed order",
                        (unsigned long long)lost);
     }
+    uint64_t again = replica_check_executed_twice(w);
+    if (again > 0) {
+        replica_breach(w, REPLICA_TWICE, "%llu writes were executed twice", (unsigned long long)again);
+    }
     uint64_t executed = replica_check_dropped_executed(w);
     if (executed > 0) {
         replica_breach(w, REPLICA_DROPPED, "%llu requests were refused and are in the committed order",
@@ -435,6 +453,7 @@ void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol pr
     }
     count_installs(w);
     out->dropped_executed = executed;
+    out->executed_twice = again;
     out->lost_replies_most = w->lost_replies_most;
     out->bound = w->rules.apart.bound;
     out->breach = w->breach;

@@ -51,7 +51,7 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
     if (failed != 0) {
         char hint[400] = "";
         if (bt_dpdk_is_pci(port)) {
-            bt_dpdk_pci_hint("/sys/bus/pci/devices", name, hint, sizeof hint);
+            bt_dpdk_pci_hint(&bt_dpdk_kernel, name, hint, sizeof hint);
         } else if (failed == -EFAULT) {
             snprintf(hint, sizeof hint, ", no driver in this program goes by that name");
         }
@@ -344,8 +344,14 @@ void bt_dpdk_port_close(struct bt_dpdk_device *dev)
 
 int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
 {
-    return find(dev, cfg->port, err, errlen) == 0 && prepare(dev, cfg, err, errlen) == 0 ? start(dev, cfg, err, errlen)
-                                                                                         : -1;
+    struct bt_dpdk_descriptors before;
+    bt_dpdk_sockets_before(&before);
+    if (find(dev, cfg->port, err, errlen) != 0 || prepare(dev, cfg, err, errlen) != 0 ||
+        start(dev, cfg, err, errlen) != 0) {
+        return -1;
+    }
+    bt_dpdk_sockets_after(dev, &before);
+    return 0;
 }
 
 // Only a start connects a memif client; one that lost its server has to stop for it. A connection that is being made

@@ -9,12 +9,18 @@
 #include "wire/frame_icmp.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,6 +363,59 @@ static void settings_are_refused_by_name(void **state)
     assert_false(bt_dpdk_is_pci(""));
 }
 
+int numa_available(void); // as DPDK calls it
+
+// A child under the filter of container runtimes, as far as memory policies go: 0 if it says that there is no NUMA.
+static int refused_nodes(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_get_mempolicy, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+        return 2;
+    }
+    return numa_available() == -1 && !bt_dpdk_may_choose_nodes() ? 0 : 1;
+}
+
+static void a_process_that_may_not_choose_nodes_does_without_them(void **state)
+{
+    int status = -1;
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(refused_nodes());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(numa_available(), bt_dpdk_may_choose_nodes() ? 0 : -1);
+}
+
+// Where memory lies is what the kernel tells of the mapping that has it.
+static void memory_lies_where_the_kernel_says(void **state)
+{
+    static char maps[] = "55ce93402000 default file=/usr/bin/a\\040N3=9 mapped=2 N0=2 kernelpagesize_kB=4\n"
+                         "7f0000000000 prefer:1 file=/memfd:x huge dirty=5 N0=2 N1=3 kernelpagesize_kB=2048\n"
+                         "7f0000400000 default stack\n";
+    static const struct {
+        uintptr_t at;
+        int node;
+    } rows[] = {{0x1000, -1}, {0x55ce93402000, 0}, {0x7f0000000000, 1}, {0x7f00003fffff, 1}, {0x7f0000400000, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        FILE *f = fmemopen(maps, sizeof maps - 1, "r");
+        assert_non_null(f);
+        assert_int_equal(bt_dpdk_node_in(f, rows[i].at), rows[i].node);
+        assert_int_equal(fclose(f), 0);
+    }
+    bool told = access("/proc/self/numa_maps", R_OK) == 0;
+    assert_true(told == (bt_dpdk_node_of(maps) >= 0)); // it was read just now, so its page is there
+}
+
 // What stands against a PCI device is told by what the kernel shows of it: here a folder made for the purpose.
 static void a_pci_device_that_cannot_be_had_is_explained(void **state)
 {
@@ -381,7 +440,8 @@ static void a_pci_device_that_cannot_be_had_is_explained(void **state)
         snprintf(link, sizeof link, "%s/driver", path);
         assert_true(!there || mkdir(path, 0700) == 0);
         assert_true(!there || rows[i].driver == NULL || symlink(rows[i].driver, link) == 0);
-        bt_dpdk_pci_hint(root, rows[i].name, text, sizeof text);
+        const struct bt_dpdk_places at = {.devices = root, .groups = "/nowhere"};
+        bt_dpdk_pci_hint(&at, rows[i].name, text, sizeof text);
         (void)unlink(link);
         assert_true(!there || rmdir(path) == 0);
         assert_true(strncmp(text, "; ", 2) == 0);
@@ -390,6 +450,72 @@ static void a_pci_device_that_cannot_be_had_is_explained(void **state)
         }
     }
     assert_int_equal(rmdir(root), 0);
+}
+
+// A folder with one device on vfio-pci and the file of its group, both made for the purpose.
+static void one_handed_over(char *root, mode_t mode, bool make)
+{
+    static const char *const links[][2] = {{"d/driver", "x/vfio-pci"}, {"d/iommu_group", "x/7"}};
+    char path[100];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, links[i][0]);
+        assert_int_equal(make ? symlink(links[i][1], path) : unlink(path), 0);
+    }
+    snprintf(path, sizeof path, "%s/7", root);
+    if (make) {
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(chmod(path, mode), 0);
+    } else {
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+// What a process is told of it that may lock next to nothing, and has no rights unless it stays root; it ends with 0 if
+// that has this word, or is nothing where none is wanted.
+static int told_without_rights(const struct bt_dpdk_places *at, bool stays_root, const char *word)
+{
+    char text[400] = "";
+    const struct rlimit limit = {65536, 65536};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (!stays_root && setresuid(65534, 65534, 65534) != 0)) {
+        return 2;
+    }
+    bt_dpdk_pci_hint(at, "d", text, sizeof text);
+    return (word == NULL ? text[0] == '\0' : strstr(text, word) != NULL) ? 0 : 1;
+}
+
+static void a_function_without_a_right_to_it_is_explained(void **state)
+{
+    static const struct {
+        mode_t mode;
+        bool stays_root;
+        const char *word;
+    } rows[] = {{0600, false, "it is root's"}, {0666, false, "capability IPC_LOCK"}, {0600, true, NULL}};
+    (void)state;
+    if (getuid() != 0) {
+        skip(); // nobody can be without root's rights then
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char root[] = "/tmp/bobtail-group-XXXXXX";
+        char device[100];
+        int status = -1;
+        assert_non_null(mkdtemp(root));
+        assert_int_equal(chmod(root, 0755), 0);
+        snprintf(device, sizeof device, "%s/d", root);
+        assert_int_equal(mkdir(device, 0755), 0);
+        one_handed_over(root, rows[i].mode, true);
+        const struct bt_dpdk_places at = {.devices = root, .groups = root};
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(told_without_rights(&at, rows[i].stays_root, rows[i].word));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        one_handed_over(root, 0, false);
+        assert_int_equal(rmdir(device), 0);
+        assert_int_equal(rmdir(root), 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
 }
 
 int main(void)
@@ -405,6 +531,9 @@ int main(void)
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
         cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
+        cmocka_unit_test(a_function_without_a_right_to_it_is_explained),
+        cmocka_unit_test(memory_lies_where_the_kernel_says),
+        cmocka_unit_test(a_process_that_may_not_choose_nodes_does_without_them),
     };
     return cmocka_run_group_tests(tests, hosts_start, NULL);
 }

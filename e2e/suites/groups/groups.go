@@ -7,7 +7,6 @@ package groups
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
@@ -48,16 +46,18 @@ type Suite struct {
 	plays   target
 }
 
-// target is the group that is played, and the pod with its clients.
-type target struct{ group, clients string }
+// target is the group that is played, the pod with its clients, and what they speak: an order of grouppeer.
+type target struct{ group, clients, speaks string }
 
 // first is the group of the example.
-var first = target{group: Group, clients: "clients"}
+var first = target{group: Group, clients: "clients", speaks: builtIn}
+
+const builtIn = "serve"
 
 // counts are what clients have got so far; verdict is what they say at the end. Both as grouppeer prints them.
 type counts struct {
-	Writes, Reads, FailedWrites, FailedReads, SlowestWriteMilliseconds int64
-	Says                                                               []string
+	Writes, Reads, FailedWrites, FailedReads, SlowestWriteMilliseconds, PauseMilliseconds int64
+	Says                                                                                  []string
 }
 
 type verdict struct {
@@ -73,9 +73,11 @@ func (s *Suite) parts() []harness.Part {
 		{Name: "disk", Play: s.diskLost},
 		{Name: "update", Play: s.update},
 		{Name: "scale", Play: s.scale},
+		{Name: "nine", Play: s.nine},
 		{Name: "absent", Play: s.absent},
 		{Name: "apart", Play: s.apart},
 		{Name: "restored", Play: s.restored},
+		{Name: "redis", Play: s.redis},
 	}
 }
 
@@ -133,19 +135,7 @@ func (s *Suite) prepare(ctx context.Context) error {
 }
 
 func (s *Suite) images(ctx context.Context) error {
-	archive := filepath.Join(s.Env.Root, "build", "grouppeer.tar")
-	peer := ociimage.Image{
-		Name: image, Entrypoint: []string{"/grouppeer"}, Files: map[string]string{"/grouppeer": filepath.Join(s.Env.Root, "build", "bin", "grouppeer")},
-	}
-	if err := peer.Write(archive); err != nil {
-		return err
-	}
-	args := []string{"load-image", archive}
-	for _, c := range []string{"operator", "sidecar", "replica"} {
-		args = append(args, filepath.Join(s.Env.Root, "build", "images", c+".tar"))
-	}
-	_, err := s.Env.Cluster(ctx, args...)
-	return err
+	return LoadImages(ctx, s.Env, "operator", "sidecar", "replica")
 }
 
 // apply: the example as it stands, but for its namespace and for processors, of which this machine has few.
@@ -155,7 +145,7 @@ func (s *Suite) apply(ctx context.Context) error {
 		return err
 	}
 	text := strings.NewReplacer("namespace: default", "namespace: "+Namespace, "cpu: 250m", "cpu: 20m").Replace(string(example))
-	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peerPod("clients", Group)} {
+	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peerPod("clients", Group, builtIn)} {
 		if err := s.Env.Apply(ctx, m); err != nil {
 			return err
 		}
@@ -172,9 +162,8 @@ func (s *Suite) apply(ctx context.Context) error {
 }
 
 // peerPod is the clients of a group.
-func peerPod(name, group string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [serve, "%s.%s.svc.cluster.local:8000"]}]}}`, name, Namespace, image, group, Namespace)
+func peerPod(name, group, speaks string) string {
+	return Clients{Namespace: Namespace, Pod: name, Speaks: speaks}.Manifest(group)
 }
 
 // show prints what a user would look at.
@@ -209,11 +198,7 @@ func (s *Suite) read(ctx context.Context) (g group, err error) {
 }
 
 func (s *Suite) order(ctx context.Context, into any, args ...string) error {
-	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", s.plays.clients, "--", "/grouppeer"}, args...)...)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(out), into)
+	return Clients{Env: s.Env, Namespace: Namespace, Pod: s.plays.clients}.Order(ctx, into, args...)
 }
 
 // under plays something while clients write, and at least until they have written that often after it, and judges what

@@ -27,7 +27,7 @@ const root = "../../.."
 // What is put into ConfigMaps is a pipeline that the switch of the suite runs, and the
 // manifest names its digests.
 func TestProgram(t *testing.T) {
-	for _, at := range []site{router, generator} {
+	for _, at := range []site{router, generator, balancer, gatherer} {
 		t.Run(at.name, func(t *testing.T) { testProgram(t, at) })
 	}
 }
@@ -80,6 +80,10 @@ func TestManifestsAndParts(t *testing.T) {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
+	var group v1alpha1.ReplicationGroup
+	if err := yaml.UnmarshalStrict([]byte(s.ledgerManifest()), &group); err != nil || group.Spec.Aggregator.Switch.Name != gatherer.name {
+		t.Errorf("%+v: %v", group.ObjectMeta, err)
+	}
 	var slo v1alpha1.ServiceLevelObjective
 	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, objectiveManifest, slow, Namespace), &slo); err != nil || slo.Spec.TargetRef.Name != slow {
 		t.Errorf("%+v: %v", slo, err)
@@ -99,6 +103,9 @@ func TestManifestsAndParts(t *testing.T) {
 	}
 	if err := (&Suite{Only: []string{"kill", "nothing"}}).Judge(); err == nil {
 		t.Error("a part that there is not is played")
+	}
+	if (&Suite{Only: []string{"aggregator", "kill"}}).apart() || !(&Suite{Only: []string{"aggregator"}}).apart() {
+		t.Error("it is not told apart which parts need the service on the switch")
 	}
 	if !bySwitch([]string{front(3)}) || bySwitch([]string{front(3), "10.244.0.3"}) || !byRouters([]string{"10.244.0.3", "10.244.1.4"}) || byRouters([]string{"10.244.0.3", front(1)}) {
 		t.Error("it is not told apart who clients are given")

@@ -86,6 +86,16 @@ func Draws(t testing.TB) {
 	Time(t, "statistics of many draws")
 }
 
+// Unraced ends a test under the race detector in a short run: one that computes for
+// long in one goroutine, which the detector makes ten times longer to see nothing. The
+// packages of such tests are tested without it, too (hack/test/goroutines.py).
+func Unraced(t testing.TB) {
+	t.Helper()
+	if raceDetector {
+		Time(t, "computes in one goroutine, which is tested without the race detector")
+	}
+}
+
 // CI sets its own variable; hack/test/run.py as root another.
 func lacking(t testing.TB, why string) {
 	t.Helper()

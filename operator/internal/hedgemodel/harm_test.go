@@ -18,7 +18,6 @@ import (
 // about. The simulator's grid (laedge_auto_harm_cells) is about its own gate.
 func TestR254NoHarmWhereItPays(t *testing.T) {
 	needs.Draws(t)
-	t.Parallel()
 	const harm = 1.05 // of the percentile without copies
 	var pays, harmed, cells int
 	for _, size := range []struct{ workers, routers int }{{4, 2}, {16, 1}, {16, 2}} {

@@ -75,7 +75,6 @@ func onPackets(t *testing.T, row map[string]string) Service {
 // workers are nearly always busy, no two runs agree, and where few copies are sent p99
 // hangs on whether 0.99 or 1.01 % of the draws are hiccups.
 func TestR254ModelAgreesWithTheRouterOnRealPackets(t *testing.T) {
-	t.Parallel()
 	compared := 0
 	for i, row := range rows(t, "testdata/packets.csv") {
 		workers, load, copies := number(t, row, "workers"), number(t, row, "load"), number(t, row, "copies")
@@ -116,7 +115,6 @@ func TestR254NoHarmedCellIsChosen(t *testing.T) {
 	all := rows(t, "testdata/cells.csv")
 	for _, replicas := range []string{"2", "4", "16"} {
 		t.Run(replicas, func(t *testing.T) {
-			t.Parallel()
 			chosen := map[string]int{}
 			for i, row := range all {
 				if row["replicas"] != replicas || (!allCells && i%(37*oneIn) != 0) {
@@ -154,7 +152,6 @@ func TestR254NoHarmedCellIsChosen(t *testing.T) {
 // the same of packets, with the delay that is assumed of CANCELs.
 func TestR254NoHarmOnRealPackets(t *testing.T) {
 	needs.Draws(t)
-	t.Parallel()
 	off := map[string]map[string]string{}
 	plain := map[string]Outcome{}
 	chosen := map[string]int{}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/lancet/stats"
 )
 
@@ -64,6 +65,7 @@ func samplesOf(seed uint64, n, held int, offset time.Duration) []Sample {
 // L-24, L-30: agents whose samples are independent each are not so together when they
 // see the same stretches of the service; the interval stands on all of them.
 func TestIndependenceOfAllTogether(t *testing.T) {
+	needs.Unraced(t)
 	e := Experiment{Percentile: 0.99}.WithDefaults()
 	alike := []Measurement{{Samples: samplesOf(1, 4000, 1, 0)}, {Samples: samplesOf(1, 4000, 1, time.Microsecond)}}
 	found, action := judgeIndependence(e, alike)
@@ -96,6 +98,7 @@ func lagOf(t *testing.T, f Finding) (lag float64) {
 // L-24, L-41: the sampling rate falls by the lag at which samples are independent: by
 // the largest of all agents'.
 func TestSamplingRateFallsByTheLag(t *testing.T) {
+	needs.Unraced(t)
 	e := Experiment{Percentile: 0.99}.WithDefaults()
 	for _, c := range []struct {
 		held  []int
@@ -121,6 +124,7 @@ func TestSamplingRateFallsByTheLag(t *testing.T) {
 
 // The next round is made at the rate that the judgement asked for.
 func TestNextRoundHasTheLowerRate(t *testing.T) {
+	needs.Unraced(t)
 	m := heavyModels[0]
 	r := one(t, m.experiment(), m.queue(2))
 	if len(r.Rounds) < 2 {

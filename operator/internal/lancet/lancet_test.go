@@ -48,6 +48,7 @@ func inconclusive(t *testing.T, r Result, check Check) {
 
 // L-22, L-30, L-62, L-63: one agent that does not send as it was told spoils the experiment.
 func TestArrivalsAreJudgedAgainstTheConfiguredDistribution(t *testing.T) {
+	needs.Unraced(t)
 	m := heavyModels[0]
 	q := m.queue(1)
 	q.gap = func(r *rand.Rand) float64 { return 0.3 + 0.7*r.ExpFloat64() }
@@ -86,6 +87,7 @@ func TestOverloadIsNotStationary(t *testing.T) {
 
 // L-24: the sampling rate falls until samples are independent.
 func TestSamplingRateAdapts(t *testing.T) {
+	needs.Unraced(t)
 	m := heavyModels[0]
 	r := one(t, m.experiment(), m.queue(2))
 	first, last := r.Rounds[0], r.Rounds[len(r.Rounds)-1]
@@ -96,6 +98,7 @@ func TestSamplingRateAdapts(t *testing.T) {
 
 // L-26, L-27: a narrow interval needs more samples; an unreachable one ends.
 func TestSamplesGrowUntilTheIntervalIsNarrow(t *testing.T) {
+	needs.Unraced(t)
 	m := light
 	e := m.experiment()
 	e.SamplingRate, e.Level = 0.02, 1e-4 // what is asked here is not independence
@@ -118,6 +121,7 @@ func TestSamplesGrowUntilTheIntervalIsNarrow(t *testing.T) {
 
 // L-32: unanswered requests are slower than any answered one.
 func TestUnansweredRequests(t *testing.T) {
+	needs.Unraced(t)
 	m := light
 	failing := func(share float64) *queue {
 		q := m.queue(4)
@@ -167,6 +171,7 @@ func TestMergedNotAveraged(t *testing.T) {
 
 // L-45: too few samples for the tail are said to be too few.
 func TestFarTailNeedsMoreSamples(t *testing.T) {
+	needs.Unraced(t)
 	m := light
 	e := m.experiment()
 	e.Percentile, e.Width = 0.9999, time.Second

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/queueing"
 )
 
@@ -47,6 +48,7 @@ func TestSplitLoad(t *testing.T) {
 
 // L-24: samples are thinned by sending fewer of them; the service sees one load.
 func TestSplitAdaptsByLoad(t *testing.T) {
+	needs.Unraced(t)
 	m := model{"mm1", 1, 0.7, exponential, queueing.MM1Quantile(0.7, 0.99), true}
 	e, q := m.experiment(), m.queue(2)
 	e.LatencyRate = 1e6 // the sampling rate alone decides
@@ -66,6 +68,7 @@ func TestSplitAdaptsByLoad(t *testing.T) {
 
 // L-22, L-30: an agent that only makes load must make the load it was told to.
 func TestSplitJudgesThoseThatMakeTheLoad(t *testing.T) {
+	needs.Unraced(t)
 	q := split.queue(1)
 	q.gap = func(r *rand.Rand) float64 { return 0.3 + 0.7*r.ExpFloat64() }
 	r := one(t, split.experiment(), q)
@@ -77,6 +80,7 @@ func TestSplitJudgesThoseThatMakeTheLoad(t *testing.T) {
 
 // L-32: what the others lost was lost, too, and in the samples it is the worst of all.
 func TestSplitCountsEveryLoss(t *testing.T) {
+	needs.Unraced(t)
 	failing := func(share float64) Result {
 		q := split.queue(4)
 		q.fail = func(_ float64, r *rand.Rand) bool { return r.Float64() < share }

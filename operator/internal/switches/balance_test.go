@@ -33,7 +33,7 @@ func newProgrammed(t *testing.T, name string) programmed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := model.LoadFrom(pipe.Program, func(file string) (string, error) { return string(sources[file]), nil }, nil)
+	prog, err := pipe.Read(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (p programmed) hold(held, wanted []Entry) {
 			if w.Kind == p4.Update_DELETE {
 				do = p.Remove
 			}
-			if err := do(w.Entry.entity); err != nil {
+			if err := do(w.Update().GetEntity()); err != nil {
 				p.t.Fatalf("%s: %v", w.Entry, err)
 			}
 		}

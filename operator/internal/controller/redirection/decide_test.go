@@ -40,6 +40,15 @@ func service(name string, second int64, address string, change func(*corev1.Serv
 	return s
 }
 
+// selecting selects the servers of an RpcService by its recommended label.
+func selecting(name string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app.kubernetes.io/instance": name} }
+}
+
+func onA(name, device string) v1alpha1.RpcService {
+	return v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: v1alpha1.RpcServiceStatus{Device: device}}
+}
+
 func wish(address string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationVIP] = address }
 }
@@ -79,6 +88,32 @@ const (
 	prefer   = corev1.IPFamilyPolicyPreferDualStack
 	required = corev1.IPFamilyPolicyRequireDualStack
 )
+
+// twoAddresses are 192.0.2.1 and 192.0.2.2, and a third one that a node has.
+func twoAddresses(t *testing.T, services []corev1.Service) snapshot {
+	t.Helper()
+	return snapshot{services: services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
+	}}}
+}
+
+// whoGets is name=address of each Service, with the reason when it is not accepted, whether decide says that it gave
+// one, and whether it did.
+func whoGets(s snapshot) (said string, given, changed bool) {
+	out, given := decide(s)
+	var got []string
+	for i, d := range out {
+		text := d.service.Name + "=" + addressOf(d.service)
+		if d.accepted.Reason != v1alpha1.ReasonAccepted {
+			text += "(" + d.accepted.Reason + ")"
+		}
+		got = append(got, text)
+		is := addressOf(d.service)
+		changed = changed || is != "none" && is != addressOf(&s.services[i])
+	}
+	return strings.Join(got, " "), given, changed
+}
 
 // Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
 func TestAddresses(t *testing.T) {
@@ -120,23 +155,11 @@ func TestAddresses(t *testing.T) {
 		{"dual-stack is required of who is served by the second", []corev1.Service{service("a", 1, "192.0.2.1", stacks("64", required))}, "a=192.0.2.1(FamilyMissing)"},
 		{"dual-stack is required of who has an address of a former pool", []corev1.Service{service("a", 1, "203.0.113.1", stacks("46", required))}, "a=none(PoolExhausted)"},
 		{"IPv6 alone, and the pool has none", []corev1.Service{service("a", 1, "192.0.2.1", stacks("6", single))}, "a=none(PoolExhausted)"},
+		{"of servers on a device", []corev1.Service{service("a", 1, "192.0.2.1", selecting("far")), service("b", 2, "192.0.2.2", nil), service("c", 3, "", selecting("near"))},
+			"a=none(ServersOnDevice) b=192.0.2.2 c=192.0.2.1"},
 	} {
-		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
-			ObjectMeta: metav1.ObjectMeta{Name: "n"},
-			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
-		}}})
-		var got []string
-		changed := false
-		for i, d := range out {
-			text := d.service.Name + "=" + addressOf(d.service)
-			if d.accepted.Reason != v1alpha1.ReasonAccepted {
-				text += "(" + d.accepted.Reason + ")"
-			}
-			got = append(got, text)
-			is := addressOf(d.service)
-			changed = changed || is != "none" && is != addressOf(&c.services[i])
-		}
-		if strings.Join(got, " ") != c.want || given != changed {
+		got, given, changed := whoGets(twoAddresses(t, c.services))
+		if got != c.want || given != changed {
 			t.Errorf("%s: %s (given %v), want %s", c.name, got, given, c.want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/remedy"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -34,6 +35,9 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	v := verdicts{accepted: done.accepted, members: membersOf(s, p.record, p.view)}
 	v.programmed = decideProgrammed(s, p, v.accepted)
 	v.ready = decideReady(s, p, v, unobserved(s, done.set))
+	if v.programmed = decideOnSwitch(s, p.onSwitch, v.programmed); v.ready.OK() && !v.programmed.OK() {
+		v.ready.Message += "; without its aggregator: " + v.programmed.Message
+	}
 	if done.refused != "" && !v.ready.OK() {
 		v.ready.Message += "; " + done.refused
 	}
@@ -326,7 +330,7 @@ func troubles(s *snapshot, r record, members []v1alpha1.GroupMemberStatus) strin
 		case m.State == v1alpha1.MemberLeading, m.State == v1alpha1.MemberFollowing:
 		case r.on(m.Pod) != nil && r.on(m.Pod).Number != m.Number: // its successor is spoken of
 		case g != nil && g.Reason != "":
-			out = append(out, fmt.Sprintf("%s: %s %s", m.Pod, g.Reason, g.Message))
+			out = append(out, fmt.Sprintf("%s: %s %s%s", m.Pod, g.Reason, g.Message, s.helps(m.Pod, g.Reason)))
 		default:
 			out = append(out, fmt.Sprintf("%s: %s", m.Pod, m.State))
 		}
@@ -335,6 +339,15 @@ func troubles(s *snapshot, r record, members []v1alpha1.GroupMemberStatus) strin
 		return ""
 	}
 	return "; " + strings.Join(out, "; ")
+}
+
+// helps is what to do about a member, behind what it says; nothing where time helps.
+func (s *snapshot) helps(pod, reason string) string {
+	says := remedy.Member{Reason: reason, Namespace: s.group.Namespace, Pod: pod, Quorum: s.leading() != nil}.Says()
+	if says == "" {
+		return ""
+	}
+	return " (" + says + ")"
 }
 
 func foreignDisks(s *snapshot, members []v1alpha1.GroupMemberStatus) string {

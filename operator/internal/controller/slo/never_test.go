@@ -74,7 +74,6 @@ func judged(t *testing.T, parts []*ll7.Histogram, seconds int) string {
 // and more. Where they are five times as many, a window of ten seconds shows it.
 func TestLumpsMakeNoMiss(t *testing.T) {
 	needs.Draws(t)
-	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 5))
 	for seconds := 5; seconds <= 20; seconds++ {
 		missed, young, youngs, seen := 0, 0, 0, 0
