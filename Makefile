@@ -85,8 +85,8 @@ cluster-up: ## Start only the embedded cluster
 cluster-down: ## Stop the embedded cluster
 	@e2e/run demo-down
 
-e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster
-	@e2e/run e2e-main
+e2e-main: ## The main job with outages, rolling updates and clean removal, on the embedded cluster: make e2e-main MAIN="--only=nodes-drained"
+	@e2e/run e2e-main $(MAIN)
 
 e2e-main-short: ## The main job alone: install, load, overload, recovery, rolling update, removal (3 min)
 	@e2e/run e2e-main-short
@@ -97,14 +97,14 @@ e2e-lab: ## LatencyExperiment with every pattern, spans, kubectl bobtail, hedgin
 e2e-monitor: ## A real Prometheus scrapes the embedded cluster by the documented configuration; every documented query and every panel finds something (4 min)
 	@e2e/run e2e-monitor
 
-e2e-first-hour: ## The tutorials from their pages: a service of one's own to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
+e2e-first-hour: ## The tutorials from their pages: a service of one's own in Go and in C to its objective, connectivity, what it bears, when it is slow; then Prometheus: make e2e-first-hour FIRST_HOUR="--only=own,slow" (18 min)
 	@e2e/run e2e-first-hour $(FIRST_HOUR)
 
-e2e-sched: ## spec.scheduling on an embedded cluster: mode, cores and cpuset change under load, a processor of its own, a server that ignores it (6 min)
+e2e-sched: ## On an embedded cluster: mode, cores and cpuset change under load, flow control, curl, redis-cli and wrk past the kernel (10 min)
 	@e2e/run e2e-sched
 
-e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m (9 min)
-	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)
+	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices $(DEVICES)
 
 e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
 	@e2e/run e2e-sriov-pod
@@ -226,8 +226,8 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
-sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 42,500 seeds of faults, 14,000 leaders killed, table 12.1, planted bugs (9 min)
-sim-replica-short: ## The same with 3,400 seeds and 1,000 leaders (1 min)
+sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 46,500 seeds of faults, 14,000 leaders killed, clients that ask again, table 12.1, planted bugs (11 min)
+sim-replica-short: ## The same with 3,520 seeds and 1,000 leaders (1 min)
 sim-replica-short: REPLICA := --short
 sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, a third of them for each protocol (15 min)
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim

@@ -27,8 +27,9 @@ enum { BODY = 64, BULK = 1 << 16, WAYS_MAX = 8 };
 // Of the connections of `connect` one in so many may be ended by the other end before its answer is whole.
 enum { ENDED_ONE_IN = 200 };
 
-// The first byte of a connection says what the service shall do with all of them.
-static const char echo_body[BODY] = "echo";
+// The first byte of a connection says what the service shall do with all of them. An echo is also a message behind its
+// length of 32 bits, for servers that want those.
+static const char echo_body[BODY] = {0, 0, 0, BODY - 4};
 static const char bulk_body[BULK] = "take";
 
 struct stream {

@@ -6,7 +6,7 @@
 #include "input.h"
 #include "run/command.h"
 #include "run/roster.h"
-#include "run/sessions.h"
+#include "replica/sessions.h"
 #include "wire/group_packet.h"
 
 enum { ROOM = 1 << 21 };

@@ -9,6 +9,7 @@
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_net.h"
+#include "replica_sessions.h"
 
 enum { BOX_TIMEOUT_MS = 250, BOX_SLOW_MS = 200, BOX_DOWN_MS = 100, IDS = 96 };
 
@@ -25,9 +26,9 @@ struct bt_addr replica_client_of(uint64_t op)
     return bt_addr_v4u(UINT32_C(0x0a000000) | who << 16 | many, 4000);
 }
 
-uint16_t replica_req_id_of(uint64_t op)
+uint16_t replica_req_id_of(const struct replica_world *w, uint64_t op)
 {
-    return (uint16_t)(op % IDS);
+    return (uint16_t)(replica_send_of(w, op) % IDS);
 }
 
 bool replica_is_read(const struct replica_world *w, uint64_t op)
@@ -93,11 +94,11 @@ void replica_box_send(struct replica_world *w, uint32_t client, uint64_t op)
     on_the_way(w, EV_BOX, client, op, 0);
 }
 
-void replica_box_answered(struct replica_world *w, uint64_t op, uint64_t index)
+void replica_box_answered(struct replica_world *w, uint64_t op, const struct replica_did *did)
 {
     uint32_t client = (uint32_t)(op >> 40) - 1;
     if (client < REPLICA_CLIENTS) {
-        replica_client_answer(w, client, op, index);
+        replica_client_answer(w, client, op, did);
         on_the_way(w, EV_FEEDBACK, client, op, 0);
     }
 }
@@ -130,10 +131,10 @@ void replica_box_event(struct replica_world *w, const struct sim_event *ev)
         return;
     }
     if (ev->kind == EV_FEEDBACK) {
-        bt_box_feedback(w->box, w->agenda.now, &client, replica_req_id_of(op));
+        bt_box_feedback(w->box, w->agenda.now, &client, replica_req_id_of(w, op));
         return;
     }
-    switch (bt_box_request(w->box, w->agenda.now, &client, replica_req_id_of(op))) {
+    switch (bt_box_request(w->box, w->agenda.now, &client, replica_req_id_of(w, op))) {
     case BT_BOX_PASS:
     case BT_BOX_AGAIN:
         pass(w, ev->node, op);

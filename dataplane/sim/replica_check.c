@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "replica_apart.h"
+#include "replica_sessions.h"
 
 void replica_breach(struct replica_world *w, enum replica_breach b, const char *what, ...)
 {
@@ -27,11 +28,11 @@ void replica_breach(struct replica_world *w, enum replica_breach b, const char *
 const char *replica_breach_name(enum replica_breach b)
 {
     static const char *const names[REPLICA_BREACHES] = {
-        "held",          "two-leaders", "append-only",   "log-matching", "leader-completeness",
-        "state-machine", "history",     "not-durable",   "indices",      "two-votes",
-        "no-majority",   "membership",  "snapshots",     "foreign-term", "store-misuse",
-        "wrong-body",    "bound",       "wrong-replier", "reads",        "dropped-but-executed",
-        "announced",     "no-progress"};
+        "held",          "two-leaders",    "append-only",   "log-matching", "leader-completeness",
+        "state-machine", "history",        "not-durable",   "indices",      "two-votes",
+        "no-majority",   "membership",     "snapshots",     "foreign-term", "store-misuse",
+        "wrong-body",    "bound",          "wrong-replier", "reads",        "dropped-but-executed",
+        "announced",     "executed-twice", "no-progress"};
     return names[b];
 }
 
@@ -518,17 +519,28 @@ static void check_body(struct replica_world *w, uint16_t id, const struct bt_ent
     bool whole = e->length == BT_GROUP_META + m.length &&
                  bt_group_body_hash(w->rules.apart.key, e->body + BT_GROUP_META, m.length) == m.hash;
     bool read = e->kind == BT_ENTRY_READ;
-    if (!whole || m.req_id != replica_req_id_of(op) || !bt_addr_eq(&m.client, &client) ||
+    if (!whole || m.req_id != replica_req_id_of(w, op) || !bt_addr_eq(&m.client, &client) ||
         read != replica_is_read(w, op)) {
         replica_breach(w, REPLICA_WRONG_BODY, "member %u applies %llu with another body than its own", id,
                        (unsigned long long)e->index);
     }
 }
 
+/* What the table said is part of the state. Whoever applies an entry first says how it is. */
+static void settle(struct replica_state *s, struct replica_committed *c, const struct replica_did *did)
+{
+    s->chain = (s->chain ^ did->status ^ did->index << 8) * UINT64_C(0x9e3779b97f4a7c15);
+    if (!c->settled) {
+        c->settled = true;
+        c->executed = did->status == BT_SESSION_NEW;
+        c->chain = s->chain;
+    }
+}
+
 void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt_entry *e, unsigned duty)
 {
     struct replica_state *s = &w->member[id].state;
-    const struct replica_committed *c = at(w, e->index);
+    struct replica_committed *c = at(w, e->index);
     if (e->index != s->applied + 1) {
         replica_breach(w, REPLICA_STATE_MACHINE, "member %u applies %llu after %llu", id, (unsigned long long)e->index,
                        (unsigned long long)s->applied);
@@ -541,6 +553,9 @@ void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt
     bool changes = e->kind != BT_ENTRY_READ && (!bt_group_is_request(e) || (duty & BT_REPLICA_EXECUTE) != 0);
     if (changes) {
         s->chain = (s->chain ^ replica_hash(e)) * UINT64_C(0x9e3779b97f4a7c15) + e->index;
+    }
+    if (replica_has_sessions(w)) {
+        settle(s, c, &w->member[id].did);
     }
     if (!c->is || c->chain != s->chain) {
         replica_breach(w, REPLICA_STATE_MACHINE, "member %u applied %llu and has another state", id,
@@ -627,7 +642,7 @@ void replica_check_snapshot(struct replica_world *w, uint16_t id, const struct b
 
 void replica_check_acknowledged(struct replica_world *w, uint64_t index, uint64_t op, uint64_t floor)
 {
-    if (w->at[index].op != op) {
+    if (index > w->commit || replica_write_of(w, w->at[index].op) != replica_write_of(w, op)) {
         replica_breach(w, REPLICA_HISTORY, "write %llu is acknowledged at %llu, where another entry is",
                        (unsigned long long)op, (unsigned long long)index);
     }
@@ -646,17 +661,26 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Commands that are in the committed order twice. */
-static uint64_t twice(const struct replica_world *w)
+static uint64_t attempt_at(const struct replica_world *w, uint64_t index)
+{
+    return w->at[index].op;
+}
+
+static uint64_t executed_at(const struct replica_world *w, uint64_t index)
+{
+    return w->at[index].executed ? replica_write_of(w, w->at[index].op) : 0;
+}
+
+/* Numbers but 0 that occur twice, of all that is committed. */
+static uint64_t twice(const struct replica_world *w, uint64_t (*what)(const struct replica_world *w, uint64_t index))
 {
     uint64_t *op = calloc(w->commit + 1, sizeof *op), n = 0, found = 0;
     if (op == NULL) {
         abort();
     }
     for (uint64_t i = 1; i <= w->commit; i++) {
-        if (w->at[i].op != 0) {
-            op[n++] = w->at[i].op;
-        }
+        op[n] = what(w, i);
+        n += op[n] != 0;
     }
     qsort(op, n, sizeof *op, by_number);
     for (uint64_t i = 1; i < n; i++) {
@@ -664,6 +688,11 @@ static uint64_t twice(const struct replica_world *w)
     }
     free(op);
     return found;
+}
+
+uint64_t replica_check_executed_twice(const struct replica_world *w)
+{
+    return twice(w, executed_at);
 }
 
 /* I-6: requests that a client was told DROP for, and that were executed. */
@@ -691,10 +720,11 @@ uint64_t replica_check_dropped_executed(const struct replica_world *w)
 
 uint64_t replica_check_lost(const struct replica_world *w)
 {
-    uint64_t lost = twice(w);
+    uint64_t lost = twice(w, attempt_at);
     for (uint64_t i = 0; i < w->acks; i++) {
         const struct replica_ack *a = &w->ack[i];
-        lost += a->index > w->commit || w->at[a->index].op != a->op;
+        lost += a->index > w->commit || replica_write_of(w, w->at[a->index].op) != replica_write_of(w, a->op) ||
+                (replica_has_sessions(w) && !w->at[a->index].executed);
     }
     return lost;
 }

@@ -33,6 +33,9 @@ void replica_check_snapshot(struct replica_world *w, uint16_t id, const struct b
 /* A client learns that its write is at this index. */
 void replica_check_acknowledged(struct replica_world *w, uint64_t index, uint64_t op, uint64_t floor);
 
+/* Writes that were executed twice, however often they were asked for. */
+uint64_t replica_check_executed_twice(const struct replica_world *w);
+
 /* Acknowledged writes that are not where they were; the members hold all there is to hold. */
 uint64_t replica_check_lost(const struct replica_world *w);
 

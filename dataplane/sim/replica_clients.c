@@ -7,12 +7,15 @@
 #include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_net.h"
+#include "replica_sessions.h"
 
 /* With a bound of 1 a group takes one request after the other: who waits in a line of clients is patient. */
 enum { GIVES_UP_MS = 60, GIVES_UP_APART_MS = 130, THINKS_MS = 6 };
 
 struct answer {
-    uint64_t op, index; /* index 0: refused */
+    uint64_t op;
+    struct replica_did did;
+    bool refused;
     uint16_t leader;
 };
 
@@ -51,9 +54,13 @@ bool replica_client_wake(struct replica_world *w, const struct sim_event *ev)
     if (c->op != 0) {
         c->target = another(w); /* it was waited for */
     }
-    c->op = (uint64_t)(client + 1) << 40 | ++c->seq;
+    if (replica_has_sessions(w)) {
+        c->op = replica_attempt(w, client);
+    } else {
+        c->op = (uint64_t)(client + 1) << 40 | ++c->seq;
+        c->floor = w->acked_index;
+    }
     c->sent_at = w->agenda.now;
-    c->floor = w->acked_index;
     w->count.writes++;
     wake_in(w, client, (replica_is_apart(w) ? GIVES_UP_APART_MS : GIVES_UP_MS) * SIM_MS);
     return true;
@@ -73,14 +80,14 @@ static void answer(struct replica_world *w, uint32_t client, struct answer a)
     sim_agenda_push(&w->agenda, w->agenda.now + after, (struct sim_event){p, client, EV_ANSWER, 0});
 }
 
-void replica_client_answer(struct replica_world *w, uint32_t client, uint64_t op, uint64_t index)
+void replica_client_answer(struct replica_world *w, uint32_t client, uint64_t op, const struct replica_did *did)
 {
-    answer(w, client, (struct answer){.op = op, .index = index});
+    answer(w, client, (struct answer){.op = op, .did = *did});
 }
 
 void replica_client_refused(struct replica_world *w, uint32_t client, uint64_t op, uint16_t leader)
 {
-    answer(w, client, (struct answer){.op = op, .leader = leader});
+    answer(w, client, (struct answer){.op = op, .refused = true, .leader = leader});
 }
 
 static void note_failover(struct replica_world *w)
@@ -99,8 +106,12 @@ void replica_client_answered(struct replica_world *w, const struct sim_event *ev
 {
     struct replica_client *c = &w->client[ev->node];
     struct answer *a = ev->ptr;
-    if (a->op == c->op && a->index != 0) {
-        replica_check_acknowledged(w, a->index, a->op, c->floor);
+    bool mine = a->op == c->op;
+    if (mine && !a->refused && replica_has_sessions(w) && !replica_attempt_answered(w, ev->node, &a->did)) {
+        c->op = 0;
+        wake_in(w, ev->node, bt_rng_next(&w->rng) % SIM_MS);
+    } else if (mine && !a->refused) {
+        replica_check_acknowledged(w, a->did.index, a->op, c->floor);
         c->op = 0;
         c->acked++;
         w->count.acked++;
@@ -108,7 +119,7 @@ void replica_client_answered(struct replica_world *w, const struct sim_event *ev
             note_failover(w);
         }
         wake_in(w, ev->node, bt_rng_next(&w->rng) % (THINKS_MS * SIM_MS));
-    } else if (a->op == c->op) {
+    } else if (mine) {
         c->op = 0;
         c->target = a->leader != 0 && w->member[a->leader].exists ? a->leader : another(w);
         wake_in(w, ev->node, SIM_MS + bt_rng_next(&w->rng) % (5 * SIM_MS));

@@ -12,7 +12,7 @@ void replica_clients_start(struct replica_world *w);
 bool replica_client_wake(struct replica_world *w, const struct sim_event *ev);
 
 /* A member's answers, on their way. */
-void replica_client_answer(struct replica_world *w, uint32_t client, uint64_t op, uint64_t index);
+void replica_client_answer(struct replica_world *w, uint32_t client, uint64_t op, const struct replica_did *did);
 void replica_client_refused(struct replica_world *w, uint32_t client, uint64_t op, uint16_t leader);
 
 /* An answer arrived. */

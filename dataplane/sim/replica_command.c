@@ -10,28 +10,48 @@
 #include "parallel.h"
 #include "replica_check.h"
 #include "replica_counts.h"
+#include "replica_figures.h"
 #include "replica_run.h"
 #include "report.h"
 
 static const char usage_text[] =
     "usage: bobtail-sim replica [options]\n"
+    "       bobtail-sim replica figures [--requests=N] [--only=TEXT] [--planted] [options]\n"
     "\n"
     "A replication group of 3 to 9 members in virtual time, seed by seed: crashes, cuts, loss, late and repeated\n"
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills|counts  faults (default); more than f members go for good: safety only; leaders are\n"
-    "                              killed; nothing happens, and the leader's messages for one request are counted\n"
+    "  --mode=faults|beyond|kills|counts|sessions  faults (default); more than f members go for good: safety only;\n"
+    "                              leaders are killed; nothing happens, and the leader's messages for one request are\n"
+    "                              counted; faults, and clients ask again under the same number: executed once\n"
     "  --protocol=raft|hovercraft|hovercraftpp  entries carry their bodies (default); or requests reach every member\n"
     "                              by themselves, through a flow-control box, and are ordered by their metadata; or\n"
     "                              entries go by way of an aggregator besides\n"
+    "  figures: the published figures 12.6 to 12.12 of HovercRaft under load, judged; --planted: also from wrong "
+    "groups,\n"
+    "                              which a figure must notice; --requests: of a run (default 60000); --seed (default "
+    "1)\n"
     "  --seeds=N --first=N         (default 2000, 1)\n"
     "  --seed=N                    only this one\n"
     "  --stop                      stop at the first seed that is broken\n"
     "  --jobs=N                    (default 2)\n"
     "  --measurements=FILE --quiet\n";
 
-enum { O_MODE = 256, O_PROTOCOL, O_SEEDS, O_FIRST, O_SEED, O_STOP, O_MEASURE, O_QUIET, O_HELP };
+enum {
+    O_MODE = 256,
+    O_PROTOCOL,
+    O_SEEDS,
+    O_FIRST,
+    O_SEED,
+    O_STOP,
+    O_MEASURE,
+    O_QUIET,
+    O_HELP,
+    O_REQUESTS,
+    O_ONLY,
+    O_PLANTED
+};
 
 struct ask {
     enum replica_mode mode;
@@ -39,14 +59,15 @@ struct ask {
     uint32_t seeds;
     uint64_t first;
     unsigned jobs;
-    bool stop, quiet;
-    const char *measurements;
+    bool stop, quiet, planted;
+    uint64_t requests;
+    const char *only, *measurements;
     bool *stopped; /* shared between processes */
 };
 
 static const char *mode_name(uint32_t i)
 {
-    static const char *const names[] = {"faults", "beyond", "kills", "counts"};
+    static const char *const names[] = {"faults", "beyond", "kills", "counts", "sessions"};
     return names[i];
 }
 
@@ -57,24 +78,20 @@ static const char *protocol_name(uint32_t i)
 }
 
 static const struct option long_options[] = {
-    {"mode", required_argument, NULL, O_MODE},
-    {"protocol", required_argument, NULL, O_PROTOCOL},
-    {"seeds", required_argument, NULL, O_SEEDS},
-    {"first", required_argument, NULL, O_FIRST},
-    {"seed", required_argument, NULL, O_SEED},
-    {"stop", no_argument, NULL, O_STOP},
-    {"jobs", required_argument, NULL, 'j'},
-    {"measurements", required_argument, NULL, O_MEASURE},
-    {"quiet", no_argument, NULL, O_QUIET},
-    {"help", no_argument, NULL, O_HELP},
-    {NULL, 0, NULL, 0},
+    {"mode", required_argument, NULL, O_MODE},   {"protocol", required_argument, NULL, O_PROTOCOL},
+    {"seeds", required_argument, NULL, O_SEEDS}, {"first", required_argument, NULL, O_FIRST},
+    {"seed", required_argument, NULL, O_SEED},   {"stop", no_argument, NULL, O_STOP},
+    {"jobs", required_argument, NULL, 'j'},      {"measurements", required_argument, NULL, O_MEASURE},
+    {"quiet", no_argument, NULL, O_QUIET},       {"requests", required_argument, NULL, O_REQUESTS},
+    {"only", required_argument, NULL, O_ONLY},   {"planted", no_argument, NULL, O_PLANTED},
+    {"help", no_argument, NULL, O_HELP},         {NULL, 0, NULL, 0},
 };
 
 static int take(struct ask *a, int c)
 {
     switch (c) {
     case O_MODE:
-        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 4);
+        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 5);
         return 0;
     case O_PROTOCOL:
         a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
@@ -101,6 +118,15 @@ static int take(struct ask *a, int c)
     case O_QUIET:
         a->quiet = true;
         return 0;
+    case O_REQUESTS:
+        a->requests = sim_option_whole("--requests", optarg, 1000, 1e7);
+        return 0;
+    case O_ONLY:
+        a->only = optarg;
+        return 0;
+    case O_PLANTED:
+        a->planted = true;
+        return 0;
     case O_HELP:
         fputs(usage_text, stdout);
         exit(0);
@@ -124,7 +150,7 @@ static void one_seed(const void *ctx, uint32_t i, void *result)
 
 struct sum {
     struct replica_counts count;
-    uint64_t clean, failed, lost, dropped_executed, lost_replies_most;
+    uint64_t clean, failed, lost, dropped_executed, executed_twice, lost_replies_most;
     double virtual_s;
     uint64_t *failover; /* sorted */
     uint32_t failovers;
@@ -162,6 +188,7 @@ static void add_up(const struct ask *a, const struct replica_result *results, co
         s->clean += !bad;
         s->lost += r->lost;
         s->dropped_executed += r->dropped_executed;
+        s->executed_twice += r->executed_twice;
         if (r->lost_replies_most > s->lost_replies_most) {
             s->lost_replies_most = r->lost_replies_most;
         }
@@ -220,6 +247,13 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
             (unsigned long long)c->aggregators, (unsigned long long)c->announced, (unsigned long long)c->aggregated,
             (unsigned long long)c->fallbacks);
     }
+    if (a->mode == REPLICA_SESSIONS) {
+        printf("  %llu writes were answered by what was kept of them, %llu answers said that the session is forgotten; "
+               "%llu "
+               "were executed twice\n",
+               (unsigned long long)c->repeated, (unsigned long long)c->forgotten,
+               (unsigned long long)s->executed_twice);
+    }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",
                s->failovers, failover_ms(s, 0.5), failover_ms(s, 0.99), failover_ms(s, 1));
@@ -245,6 +279,10 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
     sim_measure(&m, "acked_writes_lost", (double)s->lost, "count");
     sim_measure(&m, "acked_writes", (double)s->count.acked, "count");
     sim_measure(&m, "dropped_but_executed", (double)s->dropped_executed, "count");
+    if (a->mode == REPLICA_SESSIONS) {
+        sim_measure(&m, "writes_executed_twice", (double)s->executed_twice, "count");
+        sim_measure(&m, "writes_answered_again", (double)s->count.repeated, "count");
+    }
     sim_measure(&m, "replica_seconds", wall, "s");
     return sim_measures_close(&m);
 }
@@ -259,7 +297,7 @@ static int judge(const struct ask *a, const struct replica_result *results, cons
     print_sum(a, &s, wall);
     int code = measure(a, &s, wall);
     free(s.failover);
-    bool nothing = s.count.acked == 0 || s.count.crashes == 0;
+    bool nothing = s.count.acked == 0 || s.count.crashes == 0 || (a->mode == REPLICA_SESSIONS && s.count.repeated == 0);
     if (nothing && a->seeds > 1 && !a->stop) {
         puts("  no write or no crash at all: this sweep proves nothing");
     }
@@ -268,15 +306,18 @@ static int judge(const struct ask *a, const struct replica_result *results, cons
 
 int sim_command_replica(int argc, char **argv)
 {
-    struct ask a = {.seeds = 2000, .first = 1, .jobs = 2, .stopped = sim_shared(sizeof *a.stopped)};
+    struct ask a = {.seeds = 2000, .first = 1, .jobs = 2, .requests = 60000, .stopped = sim_shared(sizeof *a.stopped)};
     optind = 1;
     for (int c; (c = getopt_long(argc, argv, "j:", long_options, NULL)) != -1;) {
         if (take(&a, c) != 0) {
             return 2;
         }
     }
+    if (optind + 1 == argc && strcmp(argv[optind], "figures") == 0) {
+        return sim_replica_figures(a.only, a.requests, a.first, a.jobs, a.planted, a.measurements);
+    }
     if (optind < argc) {
-        fprintf(stderr, "bobtail-sim: replica takes options only; got %s\n", argv[optind]);
+        fprintf(stderr, "bobtail-sim: replica takes figures, or options only; got %s\n", argv[optind]);
         return 2;
     }
     if (a.mode == REPLICA_COUNTS) {

@@ -10,8 +10,9 @@
 #include "replica_check.h"
 #include "replica_clients.h"
 #include "replica_net.h"
+#include "replica_sessions.h"
 
-enum { STATE_BYTES = 16, BODY_MOST = 300 };
+enum { STATE_BYTES = 16, SESSIONS_ROOM = 1024, BODY_MOST = 300 };
 
 /* --- what the core asks for --- */
 
@@ -109,12 +110,15 @@ static void on_store(void *ctx, const struct bt_store_op *op)
 }
 
 /* The application's bytes are its state and some that follow from it. */
-static uint64_t state_write(const struct replica_state *s, uint8_t *p)
+static uint64_t state_write(const struct replica_world *w, uint16_t id, uint8_t *p)
 {
-    uint64_t n = STATE_BYTES + s->chain % (REPLICA_SNAPSHOT - STATE_BYTES);
+    const struct replica_state *s = &w->member[id].state;
+    uint64_t head = STATE_BYTES + replica_sessions_write(w, w->member[id].sessions, p + STATE_BYTES, SESSIONS_ROOM);
+    uint64_t room = REPLICA_SNAPSHOT - STATE_BYTES - (replica_has_sessions(w) ? (uint64_t)SESSIONS_ROOM : 0);
+    uint64_t n = head + s->chain % room;
     bt_put64(p, s->applied);
     bt_put64(p + 8, s->chain);
-    for (uint64_t i = STATE_BYTES; i < n; i++) {
+    for (uint64_t i = head; i < n; i++) {
         p[i] = (uint8_t)(s->chain >> (i % 8 * 8));
     }
     return n;
@@ -125,13 +129,14 @@ static void on_restore(void *ctx, uint64_t last_index, const uint8_t *bytes, uin
     struct replica_world *w = ctx;
     static uint8_t expected[REPLICA_SNAPSHOT];
     struct replica_state s = {0};
+    bool whole = n >= STATE_BYTES && replica_sessions_restore(w, w->sending, bytes + STATE_BYTES, n - STATE_BYTES);
     if (n >= STATE_BYTES) {
         s = (struct replica_state){bt_get64(bytes), bt_get64(bytes + 8)};
     }
-    if (state_write(&s, expected) != n || memcmp(expected, bytes, n) != 0) {
+    w->member[w->sending].state = s;
+    if (!whole || state_write(w, w->sending, expected) != n || memcmp(expected, bytes, n) != 0) {
         replica_breach(w, REPLICA_SNAPSHOTS, "member %u restores damaged bytes", w->sending);
     }
-    w->member[w->sending].state = s;
     replica_check_restored(w, w->sending, last_index);
 }
 
@@ -164,7 +169,7 @@ static void answer_waiters(struct replica_world *w, uint16_t id, const struct bt
         }
         if (m->waiter[i].index == e->index && m->waiter[i].term == e->term) {
             w->tally.tx_replies++; /* of the leader, who was asked */
-            replica_client_answer(w, m->waiter[i].client, m->waiter[i].op, e->index);
+            replica_client_answer(w, m->waiter[i].client, m->waiter[i].op, &m->did);
         }
         m->waiter[i] = m->waiter[--m->waiters];
     }
@@ -174,6 +179,7 @@ static void answer_waiters(struct replica_world *w, uint16_t id, const struct bt
 static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry *e)
 {
     unsigned duty = bt_replica_duty(w->member[id].core, e);
+    w->member[id].did = replica_do(w, id, e);
     replica_check_applied(w, id, e, duty);
     bt_replica_applied(w->member[id].core, e->index);
     if (!bt_group_is_request(e)) {
@@ -181,7 +187,7 @@ static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry 
     } else if ((duty & BT_REPLICA_ANSWER) != 0) {
         replica_check_answered(w, id, e);
         w->tally.tx_replies += bt_replica_status(w->member[id].core).role == BT_REPLICA_LEADER;
-        replica_box_answered(w, replica_op(e), e->index);
+        replica_box_answered(w, replica_op(e), &w->member[id].did);
     }
 }
 
@@ -215,7 +221,7 @@ static void take_snapshot(struct replica_world *w, uint16_t id)
     if (!s.snapshot_wanted && s.applied < s.snapshot + w->rules.snapshot_every) {
         return;
     }
-    uint64_t n = state_write(&m->state, bytes);
+    uint64_t n = state_write(w, id, bytes);
     w->sending = id;
     if (bt_replica_snapshot(m->core, replica_clock(w, id), m->state.applied, bytes, n) == BT_REPLICA_OK) {
         w->count.snapshots++;
@@ -275,6 +281,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->waiters = 0;
     m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
+    replica_sessions_forget(w, id);
     w->sending = id;
     const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);
     if (found == NULL && replica_disk_may_try_again(m->disk)) {
@@ -323,6 +330,7 @@ void replica_member_free(struct replica_world *w, uint16_t id)
         add_up(w, w->member[id].core);
     }
     free(w->member[id].mem);
+    free(w->member[id].sessions);
     replica_disk_free(w->member[id].disk);
 }
 
@@ -379,7 +387,7 @@ static void request_apart(struct replica_world *w, uint16_t id, uint64_t op)
 {
     static uint8_t body[REPLICA_REQUEST_MOST];
     struct bt_replica_request q = {.client = replica_client_of(op),
-                                   .req_id = replica_req_id_of(op),
+                                   .req_id = replica_req_id_of(w, op),
                                    .read_only = replica_is_read(w, op),
                                    .body = body,
                                    .length = replica_body_of(op, body)};

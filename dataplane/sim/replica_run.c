@@ -87,6 +87,15 @@ static void draw_later_rules(struct replica_world *w, uint64_t seed, enum replic
     w->aggregator.as_switch = bt_rng_below(&rng, 3) == 0;
 }
 
+/* Drawn apart, too. Now and then one less than there are clients: then those that write turn one another out. */
+static void draw_sessions(struct replica_world *w, uint64_t seed)
+{
+    struct bt_rng rng;
+    bt_rng_seed(&rng, seed ^ UINT64_C(0x73657373));
+    w->rules.sessions = w->rules.clients - 1 + bt_rng_below(&rng, 4);
+    w->rules.reads = 0;
+}
+
 /* A quiet group, whose members answer at random: with one request at a time the leader, which hears of its own progress
  * first, would always have the least to execute. */
 static void quiet(struct replica_world *w, uint32_t members)
@@ -125,6 +134,9 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum re
     w->term_most = 1;
     draw_rules(w);
     draw_later_rules(w, seed, protocol);
+    if (mode == REPLICA_SESSIONS) {
+        draw_sessions(w, seed);
+    }
     if (mode == REPLICA_COUNTS) {
         quiet(w, members);
     }
@@ -428,6 +440,10 @@ void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol pr
         replica_breach(w, REPLICA_HISTORY, "%llu writes are lost or twice in the committed order",
                        (unsigned long long)lost);
     }
+    uint64_t again = replica_check_executed_twice(w);
+    if (again > 0) {
+        replica_breach(w, REPLICA_TWICE, "%llu writes were executed twice", (unsigned long long)again);
+    }
     uint64_t executed = replica_check_dropped_executed(w);
     if (executed > 0) {
         replica_breach(w, REPLICA_DROPPED, "%llu requests were refused and are in the committed order",
@@ -435,6 +451,7 @@ void replica_run(uint64_t seed, enum replica_mode mode, enum replica_protocol pr
     }
     count_installs(w);
     out->dropped_executed = executed;
+    out->executed_twice = again;
     out->lost_replies_most = w->lost_replies_most;
     out->bound = w->rules.apart.bound;
     out->breach = w->breach;

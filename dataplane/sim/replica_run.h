@@ -12,6 +12,7 @@ struct replica_result {
     uint64_t failover[64]; /* virtual ns from a leader's death to the next acknowledged write */
     uint32_t failovers, members;
     uint64_t lost, virtual_ns;
+    uint64_t executed_twice;    /* of writes that were asked for again */
     uint64_t dropped_executed;  /* refused requests in the committed order */
     uint64_t lost_replies_most; /* that went with one member */
     uint32_t bound;             /* B */

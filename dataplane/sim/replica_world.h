@@ -12,6 +12,7 @@
 #include "replica/aggregator.h"
 #include "replica/box.h"
 #include "replica/replica.h"
+#include "replica/sessions.h"
 #include "replica_disk.h"
 
 #define SIM_US UINT64_C(1000)
@@ -33,10 +34,11 @@ enum {
 
 /* What a sweep looks for. */
 enum replica_mode {
-    REPLICA_FAULTS, /* faults, then none: progress must resume */
-    REPLICA_BEYOND, /* more than f members go for good: safety only */
-    REPLICA_KILLS,  /* leaders are killed, nothing else: how long until a write is acknowledged */
-    REPLICA_COUNTS  /* nothing happens, one request after the other: messages of the leader */
+    REPLICA_FAULTS,  /* faults, then none: progress must resume */
+    REPLICA_BEYOND,  /* more than f members go for good: safety only */
+    REPLICA_KILLS,   /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_COUNTS,  /* nothing happens, one request after the other: messages of the leader */
+    REPLICA_SESSIONS /* faults, and clients that ask again under the same number: executed once */
 };
 
 /* How requests come to be ordered. */
@@ -83,6 +85,7 @@ enum replica_breach {
     REPLICA_READS,         /* I-11, I-12: a read that changes the state, or sees another one than at its place */
     REPLICA_DROPPED,       /* I-6: refused and yet executed */
     REPLICA_ANNOUNCED,     /* I-15: the aggregator announces what no quorum holds, or less than before */
+    REPLICA_TWICE,         /* a write that was asked for again was executed again */
     REPLICA_NO_PROGRESS,   /* faults ended and nothing went on */
     REPLICA_BREACHES
 };
@@ -90,6 +93,13 @@ enum replica_breach {
 /* The application: a chain of all it applied. */
 struct replica_state {
     uint64_t applied, chain;
+};
+
+/* What became of an entry: executed (NEW), or what the session table said; where the write was executed, or for an
+ * opened session the number to go on from. */
+struct replica_did {
+    enum bt_session_status status;
+    uint64_t index;
 };
 
 struct replica_waiter {
@@ -102,6 +112,8 @@ struct replica_member {
     void *mem;
     struct replica_disk *disk;
     struct replica_state state;
+    struct bt_sessions *sessions; /* part of the state, in mode REPLICA_SESSIONS */
+    struct replica_did did;       /* with the entry that it applied last */
     struct replica_waiter waiter[REPLICA_WAITERS];
     uint32_t waiters;
     uint32_t incarnation;
@@ -128,7 +140,8 @@ struct replica_committed {
     bool is;
     bool config; /* configuration that it carries: body */
     bool read;
-    uint16_t replier; /* of a request */
+    bool settled, executed; /* with sessions: the first to apply it has said what became of it */
+    uint16_t replier;       /* of a request */
     struct bt_group_config body;
 };
 
@@ -144,6 +157,9 @@ struct replica_client {
     uint64_t sent_at, floor; /* floor: highest index acknowledged to anybody when it was sent */
     uint16_t target, wake;   /* wake: the latest alarm */
     uint64_t acked;          /* writes */
+    /* with sessions: seq is within the session */
+    uint32_t session, sends;
+    bool opened, again; /* again: the write is to be asked for again */
 };
 
 struct replica_ack {
@@ -154,7 +170,7 @@ struct replica_counts {
     uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
         restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
         foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes, aggregators, aggregated,
-        fallbacks, announced;
+        fallbacks, announced, repeated, forgotten;
 };
 
 /* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
@@ -179,6 +195,7 @@ struct replica_rules { /* drawn from the seed */
     uint32_t box_limit;
     double reads;        /* of the requests */
     double after_a_vote; /* a member crashes when it has told its vote, and is back soon */
+    uint32_t sessions;   /* that a member knows at most; 0: there are none */
 };
 
 struct replica_world {

@@ -30,6 +30,8 @@ type Load struct {
 	Sockets int
 	// Priority is the class asked for, 4 to 7; 0: none (R-214).
 	Priority int
+	// Tries: each request is sent only if its server has room for it (F-40).
+	Tries bool
 }
 
 // LoadResult is what bobtail-load measured, independently of the router.
@@ -38,6 +40,7 @@ type LoadResult struct {
 	Sent        int64   `json:"sent"`
 	Completed   int64   `json:"completed"`
 	Dropped     int64   `json:"dropped"`
+	HeldBack    int64   `json:"heldBack"` // of the offered: not sent, for want of room
 	Degraded    int64   `json:"degraded"` // of the completed
 	Timeouts    int64   `json:"timeouts"`
 	Errors      int64   `json:"errors"`
@@ -70,7 +73,7 @@ func (r LoadResult) Failures() string {
 }
 
 func (l Load) args() []string {
-	return []string{
+	args := []string{
 		"--target=" + l.Target,
 		fmt.Sprintf("--rate=%d", l.Rate),
 		fmt.Sprintf("--duration=%ds", int(l.Duration.Seconds())),
@@ -80,6 +83,10 @@ func (l Load) args() []string {
 		fmt.Sprintf("--priority=%d", l.Priority),
 		"--output=json",
 	}
+	if l.Tries {
+		args = append(args, "--flow-control")
+	}
+	return args
 }
 
 // manifest of the Job: restricted pod security, no retry, gone an hour after its end.

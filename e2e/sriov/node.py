@@ -18,9 +18,9 @@ import sys
 import guest
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODULES = ["failover", "net_failover", "virtio_net", "llc", "stp", "bridge", "veth", "overlay", "i2c-algo-bit", "dca", "igb", "irqbypass", "vfio",
+MODULES = ["failover", "net_failover", "virtio_net", "llc", "stp", "bridge", "veth", "overlay", "i2c-algo-bit", "dca", "igb", "igbvf", "irqbypass", "vfio",
            "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"]
-NEEDED = {"virtio-net", "bridge", "veth", "overlay", "igb", "vfio-pci"}
+NEEDED = {"virtio-net", "bridge", "veth", "overlay", "igb", "igbvf", "vfio-pci"}
 
 
 def fill(ramfs, cache, folder, options):

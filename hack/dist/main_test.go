@@ -15,10 +15,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bobtail-dev/bobtail/hack/test/controlplane"
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
@@ -149,7 +149,7 @@ func pluginRuns(t *testing.T, dir string) {
 func applied(t *testing.T, dir string) {
 	t.Helper()
 	assets := needs.APIServer(t)
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	env := controlplane.At(assets)
 	if _, err := env.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import prose  # noqa: E402
 
 SECTIONS = {"start": "Start", "guides": "Guides", "reference": "Reference", "concepts": "Concepts",
             "runbooks": "Runbooks", "lab": "Lab", "decisions": "Decisions"}
-FIRST = {"start": ["your-own-service.md", "crab-for-redis.md", "load-it-bears.md", "when-it-is-slow.md"],
+FIRST = {"start": ["your-own-service.md", "your-own-service-in-c.md", "crab-for-redis.md", "load-it-bears.md", "when-it-is-slow.md"],
          "guides": ["operations.md", "performance.md", "crab.md"]}
 MARK = re.compile(r"(\]\(<?)([^)\s>]+)")  # the target of a link, with what stands before it
 FENCED = re.compile(r"(^[ ]*```.*?^[ ]*```[ ]*$|`[^`\n]+`)", re.M | re.S)

@@ -62,6 +62,31 @@ class Program(unittest.TestCase):
                 self.assertEqual(server.wait(30), 0)
 
 
+class ProgramInC(unittest.TestCase):
+    """The same of the page about C, with the library of this tree."""
+
+    def test_it_compiles_as_the_page_says_and_answers(self):
+        page = ROOT / "docs/start/your-own-service-in-c.md"
+        compile_it = next(line for _, lang, tags, body in docs.blocks(page) if lang == "sh" and "first-hour" in tags for line in body.splitlines() if line.startswith("gcc "))
+        library = ROOT / "build/dataplane/src/api/libbobtail.a"
+        if not library.is_file():
+            self.skipTest("no libbobtail: hack/dataplane build release src/api/libbobtail.a")
+        with tempfile.TemporaryDirectory() as folder:
+            at = pathlib.Path(folder)
+            docs.write_files(page, at)
+            words = [w.replace("build/cshop", str(at / "build/cshop")) for w in compile_it.split()]
+            done = subprocess.run([words[0], "-Wall", "-Wextra", "-Werror", *words[1:]], cwd=ROOT, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            port = 20000 + os.getpid() % 12000
+            env = {"BOBTAIL_WORKERS": "2", "BOBTAIL_PORT": str(port), "POD_IP": "127.0.0.8", "BOBTAIL_CTL": str(at / "ctl.sock")}
+            with subprocess.Popen([at / "build/cshop/cshop"], env=env) as server:
+                try:
+                    self.assertEqual(ask(f"127.0.0.8:{port}", "hello"), "35")
+                finally:
+                    server.terminate()
+                    self.assertEqual(server.wait(60), 0)
+
+
 def ask(target, payload):
     """The reply of the example's client, which waits for it; the server may be still starting."""
     for _ in range(20):

@@ -31,7 +31,7 @@ C_MAY = {
     "store": {"store", "replica", "wire", "base"},
     "run": {"run", "store", "replica", "router", "rpc", "sched", "tcp", "ctl", "wire", "base"},
     "io": {"io", "link", "wire", "base"},
-    "api": {"api", "run", "sched", "rpc", "wire", "base", "io"},
+    "api": {"api", "run", "ctl", "sched", "rpc", "wire", "base", "io"},
     "fast": {"fast", "router", "wire", "base"},
 }
 # Headers that read a clock, do I/O, allocate or take locks: not for the pure core.

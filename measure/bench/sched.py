@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the threads of bobtail-serve --mode cost and give: instructions, echoes, a skewed load, an idle server.
 
-  sched.py [--only=PART] [--quick] [--measurements=FILE]      PART: instructions, idle, echo, skew, background
+  sched.py [--only=PART] [--quick] [--measurements=FILE]      PART: instructions, idle, echo, tcp, share, skew, background
 
 instructions  callgrind, so whatever else the machine does: a thread of src/run over the loop that bobtail-serve was
               before, both in bench_serve, in batches of 16; alone: one request at a time
-idle          processor time of a ready server without requests, all its threads, over wall time
+idle          processor time of a ready server without requests, all its threads, over wall time; for root past the kernel, too
 echo          echoes per second of client and server on one processor, --mode=run-to-completion over --mode=loop,
               in turn; the lower end of the interval. No figure where the pair did not have the processor
 skew          requests of 200 us per second with work stealing, two threads over one, all on one port; divided by what
               two plain spinning threads do over one beside the same generator. No figure where that is below 1.5
+tcp           echoes per second over kernel TCP, --protocol=u32 over a plain epoll loop, both one thread on one processor, in turn
+              within milliseconds; the lower end of the interval
+share         processor time of a server for an echo over TCP past the kernel, over the same with the kernel's TCP, at one rate. The
+              server is a memif client of a switch, whose other port is a veth; the client is the kernel's in both
 background    work that threads which spin get beside an idle server that may have one to two threads, over without it
 """
 import argparse
 import json
+import os
 import pathlib
 import platform
 import re
@@ -25,11 +30,13 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "hack/test"))
 import machine  # noqa: E402
 import stats  # noqa: E402
+import tcp_dpdk  # noqa: E402
 
 ADDRESS = "127.0.0.1"
-PORT = {"loop": 18410, "run-to-completion": 18420, "one": 18430, "two": 18440, "beside": 18450}
+PORT = {"loop": 18410, "run-to-completion": 18420, "one": 18430, "two": 18440, "beside": 18450, "tcp": 18460, "epoll": 18470}
 SHARE = 0.93  # of the processor that the two ends must have had
 WINDOW = 32
 BATCH = 16
@@ -79,6 +86,17 @@ def instructions(args, _procs):
 # --- idle -----------------------------------------------------------------------
 
 
+def idle_past_the_kernel(driver, seconds):
+    """A server of TCP on one end of a veth, which has answered before."""
+    with tcp_dpdk.Bed() as bed, tcp_dpdk.Server(bed, driver, "u32", "--threads=2") as server:
+        tcp_dpdk.echoes(bed, tcp_dpdk.Tally(), f"before it is idle on {driver}", 20, 1)
+        time.sleep(1)
+        window = machine.Window([server.process.pid])
+        time.sleep(seconds)
+        spent = window.close()
+        return spent["own"] / spent["wall"]
+
+
 def idle(args, procs):
     seconds = 10 if args.quick else 60
     servers = {mode: serve(procs, name, mode, "--threads=2") for name, mode in (("one", "work-stealing"), ("two", "run-to-completion"))}
@@ -89,6 +107,8 @@ def idle(args, procs):
     shares = {mode: s["own"] / s["wall"] for mode, s in spent.items()}
     procs.stop("serve-one")
     procs.stop("serve-two")
+    if os.geteuid() == 0:
+        shares |= {f"TCP on {driver}": idle_past_the_kernel(driver, seconds) for driver in ("af_packet", "af_xdp")}
     worst = max(shares, key=shares.get)
     yield {"name": "sched_idle_cpu_share", "value": round(shares[worst], 5), "unit": "ratio",
            "note": f"{seconds} s, two threads and the helper; " + ", ".join(f"{m} {v:.5f}" for m, v in shares.items())}
@@ -122,6 +142,82 @@ def echo(args, procs):
         value, interval = stats.summary(usable, lambda rs, k=key: statistics.median(r["run-to-completion"][k] / r["loop"][k] for r in rs))
         yield {"name": row, "value": round(interval[0], 4), "unit": "ratio", "note": f"lower end; median {value:.3f}, {len(usable)} rounds in turn, window {WINDOW}"
                + ("" if key == "rps" else ", requests per processor second of the server alone")}
+
+
+# --- TCP ------------------------------------------------------------------------
+
+
+def serve_tcp(procs, name, *options, prefix=(), cpus=None, address=ADDRESS):
+    argv = [*prefix, machine.app("bobtail-serve"), f"--address={address}", f"--port={PORT[name]}", "--mode=run-to-completion", "--protocol=u32", "--ctl=", *options]
+    process = procs.start(f"serve-{name}", argv, cpus=cpus)
+    time.sleep(0.5)
+    procs.check()
+    return process
+
+
+def tcp(args, procs):
+    if os.geteuid():
+        print("sched_tcp_ratio_vs_epoll: no figure: the client enters a network namespace, which takes root")
+        return
+    cpu, turns = str(machine.CPUS - 1), 20 if args.quick else 100
+    serve_tcp(procs, "tcp", "--threads=1", "--spin=0", cpus=cpu)
+    procs.start("serve-epoll", [machine.bench("bench_tcp"), "serve", ADDRESS, PORT["epoll"]], cpus=cpu)
+    time.sleep(0.3)
+    here = "/proc/self/ns/net"
+    said = json.loads(procs.run("turns", [machine.bench("bench_tcp"), "turns", WINDOW, turns, 100, here, ADDRESS, PORT["tcp"], here, ADDRESS, PORT["epoll"]], 120, cpus=cpu))
+    procs.stop("serve-tcp")
+    procs.stop("serve-epoll")
+    value, interval = stats.summary(said, lambda rows: statistics.median(ours / theirs for ours, theirs in rows))
+    yield {"name": "sched_tcp_ratio_vs_epoll", "value": round(interval[0], 4), "unit": "ratio",
+           "note": f"lower end; median {value:.3f}, {turns} turns of 100 ms each, {WINDOW} connections, client and server on one processor"}
+
+
+RATE = 5000  # echoes a second, of both
+
+
+def spent_per_echo(procs, bed, server, seconds):
+    """Seconds of the server's threads for an echo."""
+    client = [*bed.prefix("client"), machine.bench("bench_tcp"), "rate", tcp_dpdk.SERVER, PORT["tcp"], 16]
+    procs.run("warm", [*client, 1, RATE], 60)
+    before = machine.own_seconds([server.pid])
+    said = json.loads(procs.run("rate", [*client, seconds, RATE], 60 + seconds))
+    return (machine.own_seconds([server.pid]) - before) / said["completed"]
+
+
+def past_the_kernel(procs, seconds):
+    with tempfile.TemporaryDirectory() as folder, tcp_dpdk.Bed() as bed:
+        inside, socket = bed.prefix("server"), f"{folder}/memif"
+        procs.start("switch", [*inside, machine.BUILD / "tests/io/memif_switch", socket, "interface=vs"])
+        time.sleep(1)
+        server = serve_tcp(procs, "tcp", "--driver=dpdk", f"--dpdk-port=net_memif0,role=client,socket={socket},socket-abstract=no", "--dpdk-hugepages=off",
+                           "--dpdk-link-wait=20s", "--threads=1", prefix=inside, address=tcp_dpdk.SERVER)
+        time.sleep(2)
+        took = spent_per_echo(procs, bed, server, seconds)
+        procs.stop("serve-tcp")
+        procs.stop("switch")
+        return took
+
+
+def on_the_kernel(procs, seconds):
+    with tcp_dpdk.Bed() as bed:
+        bed.inside("server", "ip", "addr", "add", f"{tcp_dpdk.SERVER}/24", "dev", "vs")
+        server = serve_tcp(procs, "tcp", "--threads=1", prefix=bed.prefix("server"), address=tcp_dpdk.SERVER)
+        took = spent_per_echo(procs, bed, server, seconds)
+        procs.stop("serve-tcp")
+        return took
+
+
+def share(args, procs):
+    if os.geteuid():
+        print("tcp_dpdk_instructions_per_echo_share: no figure: it takes root, for network namespaces")
+        return
+    wanted, seconds = (2, 2) if args.quick else (6, 5)
+    rounds = [{"past": past_the_kernel(procs, seconds), "on": on_the_kernel(procs, seconds)} for _ in range(wanted)]
+    value, interval = stats.summary(rounds, lambda rs: statistics.median(r["past"] / r["on"] for r in rs))
+    past, on = (statistics.median(r[k] for r in rounds) * 1e6 for k in ("past", "on"))
+    yield {"name": "tcp_dpdk_instructions_per_echo_share", "value": round(value, 4), "unit": "ratio", "interval": interval,
+           "note": f"{past:.1f} over {on:.1f} us of the server's threads, user and system, {RATE} echoes/s, {wanted} rounds in turn; "
+                   "with the kernel's TCP much of the work is done for whoever sends, and is in neither"}
 
 
 # --- skew -----------------------------------------------------------------------
@@ -175,7 +271,7 @@ def background(args, procs):
     yield {"name": "sched_background_gain", "value": round(value, 4), "unit": "ratio", "interval": interval, "note": f"threads that spin, beside an idle server of 1 to 2 threads over without it, {wanted} rounds in turn"}
 
 
-PARTS = {"instructions": instructions, "idle": idle, "echo": echo, "skew": skew, "background": background}
+PARTS = {"instructions": instructions, "idle": idle, "echo": echo, "tcp": tcp, "share": share, "skew": skew, "background": background}
 
 
 def main():

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define MS UINT64_C(1000000)
-
 static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_keyring *keys, struct bt_ctl_error *e)
 {
     struct serve_app *app = arg;
@@ -39,23 +37,6 @@ static bool serve_apply(void *arg, const struct bt_config *c, const struct bt_ke
     return true;
 }
 
-// A router seen by several workers counts as heard when any of them heard it.
-static void add_router(struct bt_ctl_state *out, const struct bt_addr *addr, int64_t ago)
-{
-    for (size_t i = 0; i < out->n_routers; i++) {
-        struct bt_ctl_router *r = &out->routers[i];
-        if (bt_addr_eq(&r->addr, addr)) {
-            if (ago >= 0 && (r->heard_ms_ago < 0 || ago < r->heard_ms_ago)) {
-                r->heard_ms_ago = ago;
-            }
-            return;
-        }
-    }
-    if (out->n_routers < (size_t)2 * BT_CONFIG_ROUTERS_MAX) {
-        out->routers[out->n_routers++] = (struct bt_ctl_router){*addr, ago};
-    }
-}
-
 static void serve_state(void *arg, struct bt_ctl_state *out)
 {
     struct serve_app *app = arg;
@@ -73,8 +54,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
         out->workers[out->n_workers++] =
             (struct bt_ctl_worker){(uint16_t)(app->opt.first.port + i), bt_server_backlog(s)};
         for (int k = 0; bt_server_router_state(s, k, &r); k++) {
-            int64_t ago = r.heard_ns == 0 || r.heard_ns > now ? -1 : (int64_t)((now - r.heard_ns) / MS);
-            add_router(out, &r.router.request, ago);
+            bt_ctl_add_router(out, &r.router.request, r.heard_ns, now);
         }
     }
 }

@@ -96,6 +96,11 @@ struct bobtail_server_config {
     double wait_percentile; // 0.5…0.9999, default 0.99
     uint8_t wait_model;     // enum bobtail_wait_model
     uint8_t order;          // enum bobtail_order, with work stealing over R2P2
+    // In a pod of an RpcService: where the sidecar finds the server, and tells it its routers. The pod has the three
+    // paths in its environment: BOBTAIL_CTL, BOBTAIL_KEY_DIR, BOBTAIL_CONFIG_CACHE. R2P2 only, in place of `routers`.
+    const char *control;      // the socket; NULL or "": none
+    const char *key_dir;      // keys of routers; NULL: none
+    const char *config_cache; // the last configuration, kept for the next start; NULL: it is not kept
 };
 
 // What is executed one after the other, as it came to a port.
@@ -132,8 +137,8 @@ struct bobtail_server;
 // Opens the ports and starts the threads. NULL on failure, with a sentence in err that says what to change.
 BOBTAIL_API struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *config, char *err,
                                                        size_t errlen);
-// Tells the routers to send nothing more, and waits until every request is answered, at most so many milliseconds.
-// 1: all were; 0: some are left.
+// Tells the routers to send nothing more, and waits until every request is answered and none has come for half a
+// second: some may be on their way. At most so many milliseconds. 1: all were answered; 0: some are left.
 BOBTAIL_API int bobtail_server_drain(struct bobtail_server *server, unsigned milliseconds);
 BOBTAIL_API void bobtail_server_read_counts(struct bobtail_server *server, struct bobtail_server_counts *out);
 // Ends the threads after the handlers that run, and closes the ports.

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The aggregator of HovercRaft++ in a pipeline (R-335 to R-344, W-11): dataplane/src/replica/aggregator.c with
 // `as_switch` is its twin. It passes a leader's entries on to all others of the group, gathers their answers, and tells
-// everybody once how far a quorum is. A shell includes this file behind its architecture and says how a register is
-// spelled (W-1):
-//
-//   WORDS(name, size), PAIRS(name, size)   a register of 32-bit words, or of two of them
-//   ON_WORD(op, name, BODY), ON_PAIR(...)  what is done to the entry `v` in one go; `rv` is what the packet is told
-//   RUN(to, op, at), DO(op, at)            does it to entry `at`
-//   COUNTER(name, size), COUNT(name, at)   packets
-//   INDEX(a, b)                            the bits of a and then those of b
+// everybody once how far a quorum is. A shell includes this file behind its architecture and says its spelling of
+// registers (W-1, ../spelling/README.md).
 //
 // Who is in a group, where, and by which entry of its log (the epoch), a controller writes into tables (R-344). Who leads,
 // in which term, and from which index on, a leader's probe writes into registers. A fresh switch is all zeros: it knows
@@ -255,6 +249,7 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
     @id(0x01000007)
     action nowhere() {
         discard = 1;
+        COUNT(outcomes, INDEX(meta.number, R_NOWHERE));
     }
 
     @id(0x02000005)
@@ -391,6 +386,8 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
             } else {
                 bad(meta.fault);
             }
+        } else if (!hdr.ethernet.isValid()) {
+            bad(R_TRUNCATED);
         }
 
         // Stage 2: of which term, and who leads in it.
@@ -537,10 +534,8 @@ control Aggregate(inout headers_t hdr, inout meta_t meta, in port_t in_port, ino
         } else if (meta.asked == 1) {
             answer_arp();
             out_port = in_port;
-        } else if (hdr.ethernet.isValid()) {
-            station.apply();
         } else {
-            discard = 1;
+            station.apply();
         }
     }
 }

@@ -8,6 +8,7 @@ typedef bit<9> port_t;
 typedef bit<8> number_t; // of a group on this switch
 typedef bit<16> slot_t;  // of a member in its group, 1 to 9: its place among the ids; also its copy of a multicast
 typedef bit<5> reason_t;
+typedef bit<32> word_t; // of a register
 
 const bit<16> ETHERNET_IPV4 = 0x0800;
 const bit<16> ETHERNET_ARP = 0x0806;
@@ -70,6 +71,7 @@ const reason_t R_PASSED = 22;
 const reason_t R_ANNOUNCED = 23;
 const reason_t R_NOTHING_NEW = 24;
 const reason_t R_MANY = 25; // a probe with more members than there are slots
+const reason_t R_NOWHERE = 26; // others' traffic, for a station that is not known
 
 header ethernet_h {
     bit<48> dst;
@@ -261,8 +263,8 @@ struct headers_t {
 }
 
 struct pair_t {
-    bit<32> lo;
-    bit<32> hi;
+    word_t lo;
+    word_t hi;
 }
 
 struct meta_t {

@@ -10,27 +10,7 @@
 #define SUMMED(H) udp_sum.add(hdr.H);
 #define DISK_READ udp_sum.add(hdr.disk); meta.bad_sum = (bit<1>)udp_sum.verify();
 
-#define WORDS(NAME, SIZE) Register<bit<32>, bit<16>>(SIZE, 0) NAME;
-#define PAIRS(NAME, SIZE) Register<pair_t, bit<16>>(SIZE, { 0, 0 }) NAME;
-#define ON_WORD(OP, NAME, BODY) \
-    RegisterAction<bit<32>, bit<16>, bit<32>>(NAME) OP = { \
-        void apply(inout bit<32> v, out bit<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define ON_PAIR(OP, NAME, BODY) \
-    RegisterAction<pair_t, bit<16>, bit<32>>(NAME) OP = { \
-        void apply(inout pair_t v, out bit<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define RUN(TO, OP, AT) TO = OP.execute((bit<16>)(AT))
-#define DO(OP, AT) OP.execute((bit<16>)(AT))
-#define COUNTER(NAME, SIZE, ID) @id(ID) Counter<bit<64>, bit<16>>(SIZE, CounterType_t.PACKETS) NAME;
-#define COUNT(NAME, AT) NAME.count((bit<16>)(AT))
-#define INDEX(A, B) ((A) ++ (B))
+#include "../spelling/tna.p4"
 
 #include "aggregator.p4"
 

@@ -8,38 +8,7 @@
 #define SUMMED(H)
 #define DISK_READ
 
-#define WORDS(NAME, SIZE) register<bit<32>>(SIZE) NAME;
-#define PAIRS(NAME, SIZE) register<bit<64>>(SIZE) NAME;
-#define ON_WORD(OP, NAME, BODY) \
-    action OP(in bit<16> at, out bit<32> told) { \
-        bit<32> v; \
-        @atomic { \
-            NAME.read(v, (bit<32>)at); \
-            bit<32> rv = 0; \
-            BODY \
-            NAME.write((bit<32>)at, v); \
-            told = rv; \
-        } \
-    }
-#define ON_PAIR(OP, NAME, BODY) \
-    action OP(in bit<16> at, out bit<32> told) { \
-        bit<64> word; \
-        @atomic { \
-            NAME.read(word, (bit<32>)at); \
-            pair_t v; \
-            v.lo = word[31:0]; \
-            v.hi = word[63:32]; \
-            bit<32> rv = 0; \
-            BODY \
-            NAME.write((bit<32>)at, v.hi ++ v.lo); \
-            told = rv; \
-        } \
-    }
-#define RUN(TO, OP, AT) OP((bit<16>)(AT), TO)
-#define DO(OP, AT) OP((bit<16>)(AT), meta.spent)
-#define COUNTER(NAME, SIZE, ID) @id(ID) counter(SIZE, CounterType.packets) NAME;
-#define COUNT(NAME, AT) NAME.count((bit<32>)(AT))
-#define INDEX(A, B) ((A) ++ (B))
+#include "../spelling/v1model.p4"
 
 #include "aggregator.p4"
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CRAB's balancer in a pipeline (C-20 to C-28, C-40 to C-43): of a connection it sees the SYN, writes the VIP into the
 // option of redirection, sends the SYN to a server and forgets it. What cannot be redirected goes by a hash to a server
-// of the same network, its addresses untouched. A shell includes this file behind its architecture and says how a
-// register is spelled (W-1), with the macros of the router (dataplane/p4/router/router.p4) and these:
-//
-//   HASHES, HASH16(to, name, a, b, c), HASH16_4(...), HASH32_4(...)   hashes of three fields, or of four
+// of the same network, its addresses untouched. A shell includes this file behind its architecture and says its
+// spelling of registers (W-1, ../spelling/README.md).
 #ifndef BOBTAIL_CRAB
 #define BOBTAIL_CRAB
 
@@ -172,6 +170,7 @@ control Balance(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bi
     @id(0x01000008)
     action nowhere() {
         discard = 1;
+        meta.reason = R_NOWHERE;
     }
 
     @id(0x02000006)
@@ -280,6 +279,8 @@ control Balance(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bi
             } else {
                 bad(meta.fault);
             }
+        } else if (!hdr.ethernet.isValid()) {
+            bad(R_TRUNCATED);
         }
 
         // Stages 3 to 6: which server. A repeated SYN takes its turn, too, and goes where the first one went.
@@ -327,10 +328,8 @@ control Balance(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bi
         } else if (meta.asked == 1) {
             answer_arp();
             out_port = in_port;
-        } else if (hdr.ethernet.isValid()) {
-            station.apply();
         } else {
-            discard = 1;
+            station.apply();
         }
         if (meta.reason != R_NONE) {
             COUNT(outcomes, INDEX(meta.vip, meta.reason));

@@ -6,6 +6,7 @@
 typedef bit<9> port_t;
 typedef bit<8> vip_t;
 typedef bit<5> reason_t;
+typedef int<32> word_t; // of a register
 
 const bit<16> ETHERNET_IPV4 = 0x0800;
 const bit<16> ETHERNET_ARP = 0x0806;
@@ -46,6 +47,7 @@ const reason_t R_TTL = 13;
 const reason_t R_NO_SERVER = 14;
 const reason_t R_FALLBACK = 15; // this VIP has none
 const reason_t R_NOT_SERVED = 16; // for an address of ours, and no VIP's port
+const reason_t R_NOWHERE = 17;    // others' traffic, for a station that is not known
 
 header ethernet_h {
     bit<48> dst;
@@ -123,8 +125,8 @@ struct headers_t {
 }
 
 struct pair_t {
-    int<32> lo;
-    int<32> hi;
+    word_t lo;
+    word_t hi;
 }
 
 struct meta_t {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SVEN in the pipeline (R-201 to R-216, W-10): before the policy a request is refused with the rate of its class, and a
-// FEEDBACK tells how long the one took that it names. The rates are the control plane's. A shell says besides
-// (router.p4):
-//
-//   HASHES                             what HASH16 and HASH32 need
-//   HASH16(to, name, a, b, c), HASH32  a hash of three fields
+// FEEDBACK tells how long the one took that it names. The rates are the control plane's.
 #ifndef BOBTAIL_ROUTER_ADMISSION
 #define BOBTAIL_ROUTER_ADMISSION
 

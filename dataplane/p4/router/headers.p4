@@ -8,6 +8,9 @@ typedef bit<11> row_t;     // 16 workers, two to each of the eight credit regist
 typedef bit<5> slot_t;     // 1 to 16 in a row; 0: none
 typedef bit<11> service_t;
 typedef bit<5> reason_t;
+typedef int<32> word_t; // of a register
+
+const slot_t NO_SLOT = 0;
 
 const bit<16> ETHERNET_IPV4 = 0x0800;
 const bit<16> ETHERNET_ARP = 0x0806;
@@ -78,6 +81,7 @@ const reason_t R_REPORTED = 27;    // FEEDBACK that was believed
 const reason_t R_CREDITED = 28;    // its second pass
 const reason_t R_NOBODY = 29;      // refused: a service without workers
 const reason_t R_SHED = 30;        // refused: by the rate of its class (R-205)
+const reason_t R_NOWHERE = 31;     // others' traffic, for a station that is not known
 
 // What was noted of a request's pair.
 const bit<3> NOTE_NONE = 0;
@@ -212,8 +216,8 @@ struct headers_t {
 }
 
 struct pair_t {
-    int<32> lo;
-    int<32> hi;
+    word_t lo;
+    word_t hi;
 }
 
 struct meta_t {

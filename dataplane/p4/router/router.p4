@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JBSQ(n) in a pipeline (R-129 to R-135, W-2 to W-13). A shell includes this file behind its architecture and says how
-// a register is spelled (W-1):
-//
-//   WORDS(name, size), PAIRS(name, size)   a register of 32-bit words, or of two of them
-//   ON_WORD(op, name, BODY), ON_PAIR(...)  what is done to the entry `v` in one go; `rv` is what the packet is told
-//   RUN(to, op, at), DO(op, at)            does it to entry `at`
-//   COUNTER(name, size), COUNT(name, at)   packets
-//   INDEX(a, b)                            the bits of a and then those of b
-//   GENERATOR, DRAW(to)                    sixteen random bits
-//   HASHES, HASH16, HASH32                 admission.p4 says
+// JBSQ(n) in a pipeline (R-129 to R-135, W-2 to W-13). A shell includes this file behind its architecture and its
+// spelling of registers (W-1, ../spelling/README.md).
 //
 // A fresh switch is all zeros, and gives nobody anything (W-2): a register holds credits, n less what is outstanding.
 //
@@ -307,9 +299,11 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         COUNT(forwarded, INDEX(meta.row, meta.found[4:0]));
     }
 
-    @id(0x01000007)
-    action nowhere() {
+    // There is no such worker. The counter that belongs to this table has a place for that in each row: slot 0.
+    @id(0x0100000e)
+    action no_worker() {
         discard = 1;
+        COUNT(forwarded, INDEX(meta.row, NO_SLOT));
     }
 
     @id(0x02000006)
@@ -318,8 +312,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             meta.row: exact;
             meta.found: exact;
         }
-        actions = { to_worker; nowhere; }
-        default_action = nowhere();
+        actions = { to_worker; no_worker; }
+        default_action = no_worker();
         size = 16384;
     }
 
@@ -333,6 +327,12 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
     @id(0x01000009)
     action to_group(bit<16> number) {
         group = number + (bit<16>)in_port;
+    }
+
+    @id(0x01000007)
+    action nowhere() {
+        discard = 1;
+        meta.reason = R_NOWHERE;
     }
 
     @id(0x02000007)
@@ -612,6 +612,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             } else {
                 bad(meta.fault);
             }
+        } else if (!hdr.ethernet.isValid()) {
+            bad(R_TRUNCATED);
         }
 
         // Stages 3 to 10.
@@ -682,7 +684,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
         } else if (meta.asked == 1) {
             answer_arp();
             out_port = in_port;
-        } else if (meta.is == IS_OTHER && hdr.ethernet.isValid()) {
+        } else if (meta.is == IS_OTHER) {
             station.apply();
         } else {
             discard = 1;

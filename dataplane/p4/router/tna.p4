@@ -15,37 +15,13 @@
 #define UDP_READ udp_sum.subtract({ hdr.udp.checksum, hdr.ipv4.dst, hdr.udp.dst, hdr.udp.length, hdr.udp.length });
 #define R2P2_READ udp_sum.subtract({ hdr.r2p2.magic, hdr.r2p2.size }); meta.sum = udp_sum.get();
 
-#define WORDS(NAME, SIZE) Register<int<32>, bit<16>>(SIZE, 0) NAME;
-#define PAIRS(NAME, SIZE) Register<pair_t, bit<16>>(SIZE, { 0, 0 }) NAME;
-#define ON_WORD(OP, NAME, BODY) \
-    RegisterAction<int<32>, bit<16>, int<32>>(NAME) OP = { \
-        void apply(inout int<32> v, out int<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define ON_PAIR(OP, NAME, BODY) \
-    RegisterAction<pair_t, bit<16>, int<32>>(NAME) OP = { \
-        void apply(inout pair_t v, out int<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define RUN(TO, OP, AT) TO = (bit<32>)OP.execute((bit<16>)(AT))
-#define DO(OP, AT) OP.execute((bit<16>)(AT))
-#define COUNTER(NAME, SIZE, ID) @id(ID) Counter<bit<64>, bit<16>>(SIZE, CounterType_t.PACKETS) NAME;
-#define COUNT(NAME, AT) NAME.count((bit<16>)(AT))
-#define INDEX(A, B) ((A) ++ (B))
-#define GENERATOR Random<bit<16>>() random_bits;
-#define DRAW(TO) TO = random_bits.get();
+#include "../spelling/tna.p4"
 
 #define HASHES \
     Hash<bit<16>>(HashAlgorithm_t.CRC16) place_asked; \
     Hash<bit<16>>(HashAlgorithm_t.CRC16) place_told; \
     Hash<bit<32>>(HashAlgorithm_t.CRC32) print_asked; \
     Hash<bit<32>>(HashAlgorithm_t.CRC32) print_told;
-#define HASH16(TO, NAME, A, B, C) TO = NAME.get({ A, B, C });
-#define HASH32(TO, NAME, A, B, C) TO = NAME.get({ A, B, C });
 
 #include "router.p4"
 

@@ -5,6 +5,7 @@
 
 typedef bit<9> port_t;
 typedef bit<8> target_t;
+typedef int<32> word_t; // of a register
 
 const bit<16> ETHERNET_IPV4 = 0x0800;
 const bit<16> ETHERNET_ARP = 0x0806;
@@ -13,14 +14,16 @@ const bit<8> IPV4_PLAIN = 0x45; // version 4, no options
 const bit<8> IP_UDP = 17;
 
 // What became of a packet (W-13, S-23): indices of a counter.
-const bit<3> OUT_NONE = 0;
-const bit<3> OUT_SKIPPED = 1;   // a template between two that are kept
-const bit<3> OUT_SPENT = 2;     // all packets of the run were sent
-const bit<3> OUT_NOWHERE = 3;   // there is no target of this number
-const bit<3> OUT_SENT = 4;
-const bit<3> OUT_RECEIVED = 5;  // and in a bucket
-const bit<3> OUT_RANGE = 6;     // a latency that cannot be (S-20)
-const bit<3> OUT_UNMATCHED = 7; // for our addresses, and no reply of a target
+const bit<4> OUT_NONE = 0;
+const bit<4> OUT_SKIPPED = 1;   // a template between two that are kept
+const bit<4> OUT_SPENT = 2;     // all packets of the run were sent
+const bit<4> OUT_NOWHERE = 3;   // there is no target of this number
+const bit<4> OUT_SENT = 4;
+const bit<4> OUT_RECEIVED = 5;  // and in a bucket
+const bit<4> OUT_RANGE = 6;     // a latency that cannot be (S-20)
+const bit<4> OUT_UNMATCHED = 7; // for our addresses, and no reply of a target
+const bit<4> OUT_STRANGE = 8;   // others' traffic, for a station that is not known
+const bit<4> OUT_BROKEN = 9;    // the frame ends before its headers do
 
 // In front of what a Tofino's packet generator makes.
 header timer_h {
@@ -82,8 +85,8 @@ struct headers_t {
 }
 
 struct pair_t {
-    int<32> lo;
-    int<32> hi;
+    word_t lo;
+    word_t hi;
 }
 
 struct meta_t {
@@ -108,7 +111,7 @@ struct meta_t {
     bit<31> came;
     bit<31> latency;
     bit<12> bucket;
-    bit<3> outcome;
+    bit<4> outcome;
     bit<1> stamped;
     bit<31> now;
 }

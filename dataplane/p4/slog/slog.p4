@@ -2,8 +2,8 @@
 // SLOG: load and latencies from a switch (S-1 to S-33). The switch's packet generator makes templates without a pause.
 // The pipeline keeps one and drops the next N, N drawn from a table (S-5), gives what it keeps to a target, and stamps
 // it when it leaves. The target echoes the stamp, since it is in its reply's destination (S-3); what comes back is
-// counted in a bucket by its latency (S-4). A shell includes this file behind its architecture and says how a register
-// is spelled (W-1), with the macros of the router (dataplane/p4/router/router.p4).
+// counted in a bucket by its latency (S-4). A shell includes this file behind its architecture and says its spelling
+// of registers (W-1, ../spelling/README.md).
 //
 // The stamp is 31 bits of the shell's clock: fifteen in the source port, below a bit that is set, so that no port is one
 // of a service (S-21), and sixteen in the source address: the switch owns a /16.
@@ -54,7 +54,7 @@ control Generate(inout headers_t hdr, inout meta_t meta, in port_t in_port, in b
         }
     })
 
-    COUNTER(outcomes, 2048, 0x12000001) // by target and what became of it
+    COUNTER(outcomes, 4096, 0x12000001) // by target and what became of it
     COUNTER(latencies, BUCKETS, 0x12000002)
 
     // What comes in by this port is a template of a run.
@@ -190,6 +190,7 @@ control Generate(inout headers_t hdr, inout meta_t meta, in port_t in_port, in b
     @id(0x0100000a)
     action nowhere() {
         discard = 1;
+        meta.outcome = OUT_STRANGE;
     }
 
     @id(0x02000008)
@@ -268,6 +269,7 @@ control Generate(inout headers_t hdr, inout meta_t meta, in port_t in_port, in b
             station.apply();
         } else {
             discard = 1;
+            meta.outcome = OUT_BROKEN;
         }
         if (meta.outcome != OUT_NONE) {
             COUNT(outcomes, INDEX(meta.target, meta.outcome));

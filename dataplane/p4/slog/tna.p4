@@ -10,28 +10,7 @@
 
 #define IPV4_READ ipv4_sum.add(hdr.ipv4); meta.bad_checksum = (bit<1>)ipv4_sum.verify();
 
-#define WORDS(NAME, SIZE) Register<int<32>, bit<16>>(SIZE, 0) NAME;
-#define PAIRS(NAME, SIZE) Register<pair_t, bit<16>>(SIZE, { 0, 0 }) NAME;
-#define ON_WORD(OP, NAME, BODY) \
-    RegisterAction<int<32>, bit<16>, int<32>>(NAME) OP = { \
-        void apply(inout int<32> v, out int<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define ON_PAIR(OP, NAME, BODY) \
-    RegisterAction<pair_t, bit<16>, int<32>>(NAME) OP = { \
-        void apply(inout pair_t v, out int<32> rv) { \
-            rv = 0; \
-            BODY \
-        } \
-    };
-#define RUN(TO, OP, AT) TO = (bit<32>)OP.execute((bit<16>)(AT))
-#define COUNTER(NAME, SIZE, ID) @id(ID) Counter<bit<64>, bit<16>>(SIZE, CounterType_t.PACKETS) NAME;
-#define COUNT(NAME, AT) NAME.count((bit<16>)(AT))
-#define INDEX(A, B) ((A) ++ (B))
-#define GENERATOR Random<bit<16>>() random_bits;
-#define DRAW(TO) TO = random_bits.get();
+#include "../spelling/tna.p4"
 
 #include "slog.p4"
 

@@ -9,22 +9,34 @@
 #include <time.h>
 
 #include "api/endpoint.h"
+#include "api/serve_internal.h"
 #include "io/mtu.h"
-#include "run/memory.h"
-#include "run/run.h"
 
 #define SPIN_NS UINT64_C(5000)
 #define LOOP_NS UINT64_C(50000) // D of D-3 over kernel sockets
 #define LOOK_NS 2000000L
+// What was on its way when the routers heard that the server leaves is here after so long without a request.
+#define QUIET_NS UINT64_C(500000000)
 
-struct bobtail_server {
-    struct bt_run *run;
-    uint32_t ports;
-    struct bt_run_memory *memory; // of each port
-    struct bt_run_port *port;
-    struct bt_run_tcp tcp;
-    bool over_tcp;
-};
+void serve_hold(struct bobtail_server *s)
+{
+    pthread_mutex_lock(&s->holding);
+    bt_run_hold(s->run);
+}
+
+void serve_go(struct bobtail_server *s)
+{
+    bt_run_go(s->run);
+    pthread_mutex_unlock(&s->holding);
+}
+
+void serve_leave(struct bobtail_server *s)
+{
+    for (uint32_t i = 0; i < s->ports; i++) {
+        bt_server_leave(bt_run_server(s->run, i), bt_io_now(s->port[i].io), bt_run_txq(s->run, i));
+    }
+    s->leaving = true;
+}
 
 static struct bobtail_server_config with_defaults(const struct bobtail_server_config *config)
 {
@@ -62,14 +74,22 @@ static bool check_flow(const struct bobtail_server_config *c, char *err, size_t 
     return false;
 }
 
+static bool has(const char *path)
+{
+    return path != NULL && path[0] != '\0';
+}
+
 static bool check(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
 {
     if (c->threads > BT_RUN_THREADS_MAX) {
         snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, c->threads);
     } else if (c->protocol > BOBTAIL_U32) {
         snprintf(err, errlen, "protocol: must be 0..%d; got %u", BOBTAIL_U32, c->protocol);
-    } else if (c->protocol != BOBTAIL_R2P2 && c->routers != NULL) {
-        snprintf(err, errlen, "routers: are R2P2's, and protocol is another one");
+    } else if (c->protocol != BOBTAIL_R2P2 && (c->routers != NULL || has(c->control))) {
+        snprintf(err, errlen, "%s: R2P2 alone has routers, and protocol is another one",
+                 has(c->control) ? "control" : "routers");
+    } else if (c->routers != NULL && has(c->control)) {
+        snprintf(err, errlen, "routers: whoever speaks to control names them, and both are given; leave one out");
     } else if (c->port == 0 || c->port + ports - 1 > 65535) {
         snprintf(err, errlen, "port: ports %u..%u are wanted, of 1..65535", c->port, c->port + ports - 1);
     } else if (c->mode > BOBTAIL_WORK_STEALING) {
@@ -114,6 +134,9 @@ static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail
     }
     p->server.pool = &s->memory[i].pool.pool;
     p->read_only = s->memory[i].read_only;
+    if (s->control != NULL) {
+        serve_control_port(s->control, i, p);
+    }
     if (getrandom(p->server.seed, sizeof p->server.seed, 0) != (ssize_t)sizeof p->server.seed) {
         snprintf(err, errlen, "the kernel gave no random numbers");
         return false;
@@ -191,11 +214,11 @@ static bool join_routers(struct bobtail_server *s, const struct bobtail_server_c
     if (n < 0) {
         return false;
     }
-    bt_run_hold(s->run);
+    serve_hold(s);
     for (uint32_t i = 0; n > 0 && i < s->ports; i++) {
         bt_server_set_routers(bt_run_server(s->run, i), bt_io_now(s->port[i].io), routers, n, bt_run_txq(s->run, i));
     }
-    bt_run_go(s->run);
+    serve_go(s);
     return true;
 }
 
@@ -226,7 +249,8 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
         begin_flow(s, c);
         bt_run_set_order(s->run, c->order == BOBTAIL_PER_CLIENT);
     }
-    return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen);
+    return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen) &&
+           (s->control == NULL || serve_control_start(s->control, c, err, errlen));
 }
 
 struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *config, char *err, size_t errlen)
@@ -241,11 +265,13 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
     if (s == NULL) {
         return NULL;
     }
+    pthread_mutex_init(&s->holding, NULL);
     s->ports = c.protocol != BOBTAIL_R2P2 ? 0 : ports;
     s->memory = calloc(ports, sizeof *s->memory);
     s->port = calloc(ports, sizeof *s->port);
-    bool ok = c.protocol != BOBTAIL_R2P2 ? set_up_tcp(s, &c, err, errlen)
-                                         : s->memory != NULL && s->port != NULL && open_ports(s, &c, err, errlen);
+    s->control = has(c.control) ? serve_control_new(s, ports) : NULL;
+    bool made = s->memory != NULL && s->port != NULL && (!has(c.control) || s->control != NULL);
+    bool ok = c.protocol != BOBTAIL_R2P2 ? set_up_tcp(s, &c, err, errlen) : made && open_ports(s, &c, err, errlen);
     if (!ok || !start(s, &c, err, errlen)) {
         bobtail_server_close(s);
         return NULL;
@@ -253,24 +279,34 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
     return s;
 }
 
-static uint32_t backlog(struct bobtail_server *s, bool leave)
+struct left {
+    uint32_t backlog;
+    uint64_t requests; // that came so far
+    bool routed;       // some router knows this server
+};
+
+static struct left look(struct bobtail_server *s, bool leave)
 {
-    uint32_t n = 0;
+    struct left left = {0};
+    struct bt_server_router_state r;
     if (s->over_tcp) {
         if (leave) {
             bt_run_end_listening(s->run);
         }
-        return bt_run_tcp_backlog(s->run);
+        return (struct left){.backlog = bt_run_tcp_backlog(s->run)};
     }
-    bt_run_hold(s->run);
+    serve_hold(s);
+    if (leave) {
+        serve_leave(s);
+    }
     for (uint32_t i = 0; i < s->ports; i++) {
-        if (leave) {
-            bt_server_leave(bt_run_server(s->run, i), bt_io_now(s->port[i].io), bt_run_txq(s->run, i));
-        }
-        n += bt_server_backlog(bt_run_server(s->run, i));
+        const struct bt_server *port = bt_run_server(s->run, i);
+        left.backlog += bt_server_backlog(port);
+        left.requests += bt_server_counters(port)[BT_SERVER_REQUESTS];
+        left.routed |= bt_server_router_state(port, 0, &r);
     }
-    bt_run_go(s->run);
-    return n;
+    serve_go(s);
+    return left;
 }
 
 static uint64_t now_ns(void)
@@ -282,13 +318,16 @@ static uint64_t now_ns(void)
 
 int bobtail_server_drain(struct bobtail_server *s, unsigned milliseconds)
 {
-    uint64_t until = now_ns() + (uint64_t)milliseconds * 1000000u;
-    uint32_t left = backlog(s, true);
-    while (left != 0 && now_ns() < until) {
+    uint64_t now = now_ns(), until = now + (uint64_t)milliseconds * 1000000u, quiet_since = now;
+    struct left left = look(s, true);
+    while (now < until && (left.backlog != 0 || (left.routed && now - quiet_since < QUIET_NS))) {
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        left = backlog(s, false);
+        struct left next = look(s, false);
+        now = now_ns();
+        quiet_since = next.requests != left.requests ? now : quiet_since;
+        left = next;
     }
-    return left == 0;
+    return left.backlog == 0;
 }
 
 void bobtail_server_read_counts(struct bobtail_server *s, struct bobtail_server_counts *out)
@@ -298,13 +337,13 @@ void bobtail_server_read_counts(struct bobtail_server *s, struct bobtail_server_
     if (s->ports == 0 || s->port[0].flow == NULL) {
         return;
     }
-    bt_run_hold(s->run);
+    serve_hold(s);
     for (uint32_t i = 0; i < s->ports; i++) {
         struct bt_flow_figures one;
         bt_flow_read(s->port[i].flow, bt_io_now(s->port[i].io), &one);
         bt_flow_add(&sum, &one);
     }
-    bt_run_go(s->run);
+    serve_go(s);
     out->flow_refused = sum.refused;
     out->flow_silences = sum.counters[BT_FLOW_THROTTLED_SIGNALS];
     out->load_ppm = (uint32_t)(1e6 * sum.load);
@@ -317,6 +356,7 @@ void bobtail_server_close(struct bobtail_server *s)
     if (s == NULL) {
         return;
     }
+    serve_control_stop(s->control);
     if (s->run != NULL) {
         bt_run_close(s->run);
     }
@@ -327,6 +367,8 @@ void bobtail_server_close(struct bobtail_server *s)
         bt_run_memory_close(&s->memory[i]);
         bt_flow_free(s->port[i].flow);
     }
+    serve_control_free(s->control);
+    pthread_mutex_destroy(&s->holding);
     free(s->port);
     free(s->memory);
     free(s);

@@ -18,6 +18,23 @@
 #define REPLY_BYTES (1 << 20)
 enum { FDS_MAX = BT_CTL_FDS_MAX, NO_DESCRIPTOR_WAIT_MS = 100 };
 
+void bt_ctl_add_router(struct bt_ctl_state *s, const struct bt_addr *router, uint64_t heard_ns, uint64_t now_ns)
+{
+    int64_t ago = heard_ns == 0 || heard_ns > now_ns ? -1 : (int64_t)((now_ns - heard_ns) / 1000000);
+    for (size_t i = 0; i < s->n_routers; i++) {
+        struct bt_ctl_router *r = &s->routers[i];
+        if (bt_addr_eq(&r->addr, router)) {
+            if (ago >= 0 && (r->heard_ms_ago < 0 || ago < r->heard_ms_ago)) {
+                r->heard_ms_ago = ago;
+            }
+            return;
+        }
+    }
+    if (s->n_routers < (size_t)2 * BT_CONFIG_ROUTERS_MAX) {
+        s->routers[s->n_routers++] = (struct bt_ctl_router){*router, ago};
+    }
+}
+
 void bt_ctl_add_counters(struct bt_ctl_samples *s, const struct bt_counter_desc *descs, const uint64_t *values,
                          size_t n)
 {

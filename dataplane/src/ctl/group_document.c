@@ -28,6 +28,7 @@ enum { CLUSTER_DIGITS = 32 };
 const char *const bt_group_storage_words[] = {"Always", "Volatile", NULL};
 const char *const bt_group_protocol_words[] = {"Raft", "HovercRaft", "HovercRaftPlusPlus", NULL};
 const char *const bt_group_replier_words[] = {"JBSQ", "Random", NULL};
+const char *const bt_group_messages_words[] = {"Tagged", "BySource", NULL};
 
 static const char *parse_version(const char *text, void *to)
 {
@@ -147,8 +148,10 @@ static void check_boxes(struct bt_shape_reader *r, void *base)
 static void check_aggregator(struct bt_shape_reader *r, void *base)
 {
     struct bt_group_document *d = base;
-    (void)r;
     bt_addr_set_port(&d->aggregator.address, (uint16_t)d->aggregator.port);
+    if (d->aggregator.messages == BT_GROUP_BY_SOURCE && !bt_addr_is_v4(&d->aggregator.address)) {
+        bt_shape_refuse(r, ".address", "must be an IPv4 address when messages is BySource: a switch knows no other");
+    }
 }
 
 static void check_multicast(struct bt_shape_reader *r, void *base)
@@ -208,6 +211,7 @@ static const struct bt_shape_field aggregator_fields[] = {
     TEXT("name", AGG(name), 1),
     PARSED("address", AGG(address), parse_address),
     WHOLE("port", AGG(port), 1, 65535),
+    {"messages", BT_SHAPE_WORD, false, AGG(messages), .words = bt_group_messages_words},
 };
 
 static const struct bt_shape_field multicast_fields[] = {

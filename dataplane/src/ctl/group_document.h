@@ -37,11 +37,17 @@ struct bt_group_document_box {
     struct bt_addr client, feedback;    // the same IP
 };
 
+// By what the aggregator's packets are believed, and members' by it: the group key's tag, or where they come from. A
+// switch can check no tag (W-8).
+enum bt_group_messages { BT_GROUP_TAGGED, BT_GROUP_BY_SOURCE };
+extern const char *const bt_group_messages_words[];
+
 // The aggregator: between the leader and its followers.
 struct bt_group_document_aggregator {
     char name[BT_GROUP_DOCUMENT_NAME];
     int64_t port;           // 1..65535
     struct bt_addr address; // port 0: there is none
+    enum bt_group_messages messages;
 };
 
 struct bt_group_document_member {

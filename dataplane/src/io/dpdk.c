@@ -74,6 +74,8 @@ static const struct bt_io_ops dpdk_ops = {
     .local = local_of,
     .counters = bt_dpdk_counters,
     .close = io_close,
+    .watch = bt_dpdk_watch,
+    .look_ns = BT_DPDK_LOOK_NS,
 };
 
 static int open_link(struct bt_dpdk *d, const struct bt_addr *locals, unsigned n_locals, char *err, size_t errlen)

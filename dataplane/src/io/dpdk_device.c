@@ -146,7 +146,7 @@ void bt_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_dpdk_facts *ou
     }
     // A virtual device says 0 for want of anything better.
     out->device_node = dev->pci ? rte_eth_dev_socket_id(dev->port) : -1;
-    out->memory_node = dev->pci ? dev->buffers->socket_id : -1;
+    out->memory_node = dev->pci ? bt_dpdk_node_of(STAILQ_FIRST(&dev->buffers->mem_list)->addr) : -1;
 }
 
 void bt_dpdk_mac(const struct bt_dpdk_device *dev, uint8_t mac[6])

@@ -167,7 +167,8 @@ static int add_memory(struct args *a, const struct bt_dpdk_eal *cfg, char *err, 
         add(a, "-m");
         add(a, "%u", ordinary);
     } else {
-        bt_dpdk_say(cfg->log, "DPDK: %u MiB of hugepages", want);
+        bt_dpdk_say(cfg->log, "DPDK: %u MiB of hugepages%s", want,
+                    bt_dpdk_may_choose_nodes() ? "" : ", on the NUMA nodes that the kernel chooses");
         eal_hugepages_mib = want;
         add(a, "--in-memory");
         add(a, "-m");

@@ -8,6 +8,7 @@
 #include "base/toeplitz.h"
 #include "io/dpdk.h"
 
+#include <stdio.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
@@ -19,6 +20,8 @@ struct bt_dpdk;
 
 // Handed over and not yet taken, per io; the power of two a batch of 16 full bursts needs.
 #define BT_DPDK_HANDOVER 1024u
+// Who sleeps on a port's sockets looks so often for the timers of the link, and for the carrier.
+#define BT_DPDK_LOOK_NS UINT64_C(10000000)
 // Received and not yet asked for, per io: then the device's queue has to hold the rest.
 #define BT_DPDK_INBOX 256u
 
@@ -60,6 +63,8 @@ struct bt_dpdk_device {
     uint16_t mtu;
     bool tx_ip_sum, tx_udp_sum, rx_sums; // done by the device
     bool interrupts;                     // receive interrupts work
+    int socket[BT_DPDK_MAX_QUEUES];      // of a driver on sockets of the kernel: readable when a packet came
+    unsigned n_sockets;
     uint16_t n_queues;
     unsigned n_ios;                       // room for so many
     uint8_t flow_io[BT_TOEPLITZ_ENTRIES]; // of a TCP flow, by its hash: as a card's table has its queues
@@ -194,6 +199,14 @@ void bt_dpdk_flush(struct bt_dpdk *d);
 
 // dpdk_idle.c
 int bt_dpdk_bell_open(struct bt_dpdk_bell *bell);
+// Both around the making of a port: which descriptors were there, and which of the new ones are its sockets.
+struct bt_dpdk_descriptors {
+    uint64_t there[16];
+};
+void bt_dpdk_sockets_before(struct bt_dpdk_descriptors *before);
+void bt_dpdk_sockets_after(struct bt_dpdk_device *dev, const struct bt_dpdk_descriptors *before);
+unsigned bt_dpdk_watch(struct bt_io *io, int *fds, unsigned max);
+
 void bt_dpdk_ring_bell(struct bt_dpdk_bell *bell);
 void bt_dpdk_wait(struct bt_io *io, uint64_t until_ns);
 void bt_dpdk_wake(struct bt_io *io);
@@ -211,5 +224,10 @@ void bt_dpdk_pci_hint(const char *devices, const char *name, char *text, size_t 
 // dpdk_eal.c: MiB of hugepages that DPDK was started with.
 uint32_t bt_dpdk_hugepages_mib(void);
 uint64_t bt_dpdk_usable_hugepages(uint64_t want_mib);
+// dpdk_numa.c: whether this process may say on which NUMA node its memory lies; and where some of it does, by the
+// kernel, or by a text like its numa_maps; -1: nobody tells.
+bool bt_dpdk_may_choose_nodes(void);
+int bt_dpdk_node_of(const void *memory);
+int bt_dpdk_node_in(FILE *maps, uintptr_t at);
 
 #endif

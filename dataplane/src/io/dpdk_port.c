@@ -344,8 +344,14 @@ void bt_dpdk_port_close(struct bt_dpdk_device *dev)
 
 int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg, char *err, size_t errlen)
 {
-    return find(dev, cfg->port, err, errlen) == 0 && prepare(dev, cfg, err, errlen) == 0 ? start(dev, cfg, err, errlen)
-                                                                                         : -1;
+    struct bt_dpdk_descriptors before;
+    bt_dpdk_sockets_before(&before);
+    if (find(dev, cfg->port, err, errlen) != 0 || prepare(dev, cfg, err, errlen) != 0 ||
+        start(dev, cfg, err, errlen) != 0) {
+        return -1;
+    }
+    bt_dpdk_sockets_after(dev, &before);
+    return 0;
 }
 
 // Only a start connects a memif client; one that lost its server has to stop for it. A connection that is being made

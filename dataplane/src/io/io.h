@@ -71,9 +71,11 @@ struct bt_io_ops {
     // context switches and often an interrupt of another processor.
     void (*quiet)(struct bt_io *io, uint32_t local, bool on);
     // NULL when the driver has no such thing. Writes down at most `max` descriptors that become readable when packets
-    // arrive, and returns how many there are. From then on threads may sleep on them instead of in wait(), and rx()
-    // looks at every port without having been told by wait().
+    // arrive, and returns how many there are; 0: this io has none. From then on threads may sleep on them instead of in
+    // wait(), and rx() looks at every port without having been told by wait().
     unsigned (*watch)(struct bt_io *io, int *fds, unsigned max);
+    // Who sleeps on them calls rx() at least so often all the same, for the driver's own timers; 0: need not.
+    uint64_t look_ns;
 };
 
 struct bt_io {

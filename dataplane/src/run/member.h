@@ -123,7 +123,9 @@ void bt_member_status(const struct bt_member *m, uint64_t now, struct bt_member_
     ROW(WRONG_DISK, "wrong_disk")   /* of a member, from another disk than its own */                                  \
     ROW(REMOVED_MEMBER, "removed")  /* of somebody who was removed */                                                  \
     ROW(NOT_RUNNING, "not_running") /* this member takes no part */                                                    \
-    ROW(NOTE, "note")               /* a note that concerns nobody here */
+    ROW(NOTE, "note")               /* a note that concerns nobody here */                                             \
+    ROW(UNSAID, "untagged_kind")    /* without a tag, and nothing that an aggregator says or passes on */              \
+    ROW(AHEAD, "untagged_term")     /* without a tag, of a term that no tagged message told of */
 #define BT_MEMBER_COUNTER_VALUE(name, word) BT_MEMBER_BAD_##name,
 enum bt_member_counter {
     BT_MEMBER_COUNTER_LIST(BT_MEMBER_COUNTER_VALUE) BT_MEMBER_ACCEPTED, // packets handed to the core
@@ -135,6 +137,7 @@ enum bt_member_counter {
     BT_MEMBER_APPLIED_WRITES,
     BT_MEMBER_APPLIED_READS, // executed here
     BT_MEMBER_REPEATED,      // writes that were executed before
+    BT_MEMBER_SESSIONS_OPENED,
     BT_MEMBER_SNAPSHOTS,
     BT_MEMBER_SNAPSHOT_TOO_LARGE,
     // Requests that boxes send: not looked into, in the order of BT_GROUP_PACKET_LIST; and what became of them.

@@ -22,6 +22,9 @@ enum bt_session_status member_execute_write(struct bt_member *m, const struct bt
         if (c->with_session) {
             bt_sessions_done(&m->sessions, c->session, *reply, *n);
         }
+    } else if (status == BT_SESSION_OPENED) {
+        member_count(m, BT_MEMBER_SESSIONS_OPENED);
+        status = BT_SESSION_DONE;
     } else {
         member_count(m, BT_MEMBER_REPEATED);
     }

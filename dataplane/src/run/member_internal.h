@@ -6,7 +6,7 @@
 #include "run/command.h"
 #include "run/member.h"
 #include "run/roster.h"
-#include "run/sessions.h"
+#include "replica/sessions.h"
 #include "run/storage.h"
 
 #define MEMBER_REPLY_MAX   65536u // bytes of a service's answer

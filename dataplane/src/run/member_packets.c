@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "run/member_internal.h"
 
-enum { TYPE_AT = 1, FROM_AT = 2 };
+enum { TYPE_AT = 1, FROM_AT = 2, TERM_AT = 8 };
 static const uint64_t NOTE_PAUSE_NS = 20000000, HELLO_PAUSE_NS = 300000000;
 
 /* --- who is where --- */
@@ -84,11 +84,12 @@ const char *member_name(const struct bt_member *m, uint16_t id)
 
 /* --- out --- */
 
-static void send_to(struct bt_member *m, const struct bt_addr *dst, const uint8_t *p, size_t n)
+// key NULL: to a switch, which reads no tag.
+static void send_signed(struct bt_member *m, const struct bt_addr *dst, const uint8_t *p, size_t n,
+                        const struct bt_key *key)
 {
     struct bt_pkt *pkt = bt_pool_get(m->conf.pool);
-    const struct bt_key *key = bt_keyring_signer(&m->conf.keys);
-    if (pkt == NULL || key == NULL) {
+    if (pkt == NULL) {
         member_count(m, BT_MEMBER_NO_BUFFER);
         return;
     }
@@ -102,6 +103,16 @@ static void send_to(struct bt_member *m, const struct bt_addr *dst, const uint8_
     }
     bt_txq_push(m->conf.txq, pkt);
     member_count(m, BT_MEMBER_SENT);
+}
+
+static void send_to(struct bt_member *m, const struct bt_addr *dst, const uint8_t *p, size_t n)
+{
+    const struct bt_key *key = bt_keyring_signer(&m->conf.keys);
+    if (key == NULL) {
+        member_count(m, BT_MEMBER_NO_BUFFER);
+        return;
+    }
+    send_signed(m, dst, p, n, key);
 }
 
 // who answers to the aggregator is counted there by its number alone, so it must be the number's own disk.
@@ -121,6 +132,8 @@ static void send_to_aggregator(struct bt_member *m, const uint8_t *message, size
         member_count(m, BT_MEMBER_NO_ADDRESS);
     } else if (message[TYPE_AT] == BT_GROUP_SHARED_REPLY && !has_the_disk_of_its_number(m)) {
         member_count(m, BT_MEMBER_UNREGISTERED);
+    } else if (m->document.aggregator.messages == BT_GROUP_BY_SOURCE) {
+        send_signed(m, to, message, n, NULL);
     } else {
         send_to(m, to, message, n);
     }
@@ -272,16 +285,48 @@ static void on_note(struct bt_member *m, const struct bt_pkt *pkt, const struct 
     }
 }
 
+// W-8, R-345: a switch signs nothing. Its packets are believed by where they come from, and only where the document
+// says so.
+static bool is_from_switch(const struct bt_member *m, const struct bt_pkt *pkt)
+{
+    const struct bt_group_document_aggregator *a = &m->document.aggregator;
+    return a->messages == BT_GROUP_BY_SOURCE && bt_addr_eq(&pkt->src, &a->address);
+}
+
+// Of what came without a tag: only what an aggregator says, and in a term that this member knows of. A new leader's
+// signs of life have a tag, so that nobody without the key makes a term up.
+static bool a_switch_may_say(struct bt_member *m, const struct bt_group_packet *p)
+{
+    uint8_t type = p->message[TYPE_AT];
+    bool its = type == BT_GROUP_SHARED || type == BT_GROUP_COMMITTED || type == BT_GROUP_PROBE_REPLY;
+    if (p->is_note || !its) {
+        member_count(m, BT_MEMBER_BAD_UNSAID);
+        return false;
+    }
+    if (bt_get64(p->message + TERM_AT) > bt_replica_status(m->core).term) {
+        member_count(m, BT_MEMBER_BAD_AHEAD);
+        return false;
+    }
+    return true;
+}
+
 void member_receive(struct bt_member *m, struct bt_pkt *pkt)
 {
     struct bt_group_packet p;
     enum bt_group_packet_result r = bt_group_packet_open(pkt, &m->conf.keys, &p);
+    bool untagged = r == BT_GROUP_PACKET_UNTAGGED && is_from_switch(m, pkt);
+    if (untagged) {
+        r = bt_group_packet_open_untagged(pkt, &p);
+    }
     if (r != BT_GROUP_PACKET_OK) {
         m->counter[BT_MEMBER_BAD_FORM + r - 1]++;
         return;
     }
     if (!member_runs(m)) {
         member_count(m, BT_MEMBER_BAD_NOT_RUNNING);
+        return;
+    }
+    if (untagged && !a_switch_may_say(m, &p)) {
         return;
     }
     if (p.is_note) {

@@ -31,6 +31,7 @@ const struct bt_counter_desc bt_member_counter_desc[BT_MEMBER_COUNTERS] = {
     [BT_MEMBER_ANSWER_TOO_LATE] = {"replica_answers_total", "fate", "too_late"},
     [BT_MEMBER_FEEDBACK_SENT] = {"replica_feedback_sent_total", NULL, NULL},
     [BT_MEMBER_REPEATED] = {"replica_repeated_writes_total", NULL, NULL},
+    [BT_MEMBER_SESSIONS_OPENED] = {"replica_sessions_opened_total", NULL, NULL},
     [BT_MEMBER_SNAPSHOTS] = {"replica_snapshots_taken_total", NULL, NULL},
     [BT_MEMBER_SNAPSHOT_TOO_LARGE] = {"replica_snapshots_too_large_total", NULL, NULL},
     DROP(BT_DROP_NOT_LEADER, "not_leader"),

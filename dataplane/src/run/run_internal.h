@@ -77,6 +77,7 @@ struct run_home {
     bool origins;                               // who sent a request is asked for
     bool timed, flow;                           // executions are timed; because of flow control, too
     uint32_t max_pending, max_message;
+    uint64_t look_ns;                     // a sleeper looks at its network so often; 0: that wakes it
     _Atomic uint64_t backlog;             // requests that are here; holder writes
     _Alignas(64) _Atomic uint64_t due_ns; // when its timers want a turn; holder writes
     _Atomic uint64_t sleep_ns;            // until when its core sleeps, 0: it does not

@@ -17,7 +17,7 @@
 // Networks that cannot wake anybody are looked at so often.
 #define POLL_NS UINT64_C(50000)
 
-enum { SOCKETS_MAX = 16 };
+enum { SOCKETS_MAX = 32 };
 
 static bool watch(const struct run_core *core, int fd, uint32_t events, uint32_t tag)
 {
@@ -28,14 +28,18 @@ static bool watch(const struct run_core *core, int fd, uint32_t events, uint32_t
 static bool watch_home(struct run_core *core, struct run_home *home)
 {
     int fds[SOCKETS_MAX];
-    if (home->tcp != NULL) { // a set of its own, which wakes all who watch it: epoll has no exclusive form for that
-        int set = run_tcp_set(home);
-        return set < 0 || watch(core, set, EPOLLIN | EPOLLET, home->core);
+    unsigned n = 0;
+    // Of TCP it may be a set, which wakes all who watch it: epoll has no exclusive form for that.
+    uint32_t events = EPOLLIN | EPOLLET | (home->tcp != NULL ? 0 : (uint32_t)EPOLLEXCLUSIVE);
+    if (home->tcp != NULL) {
+        n = run_tcp_watch(home, fds, SOCKETS_MAX);
+        home->look_ns = n != 0 ? run_tcp_look_ns(home) : POLL_NS;
+    } else if (home->io != NULL) {
+        n = home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
+        home->look_ns = n != 0 ? home->io->ops->look_ns : POLL_NS;
     }
-    unsigned n =
-        home->io != NULL && home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
     for (unsigned i = 0; i < n && i < SOCKETS_MAX; i++) {
-        if (!watch(core, fds[i], EPOLLIN | EPOLLET | EPOLLEXCLUSIVE, home->core)) {
+        if (!watch(core, fds[i], events, home->core)) {
             return false;
         }
     }
@@ -101,21 +105,15 @@ static void doze(struct run_core *core, uint64_t until_ns)
 /* When this core must look at its network again though nobody wakes it. */
 static uint64_t until(struct run_home *home)
 {
-    uint64_t due;
-    if (home->tcp != NULL && run_tcp_poll_ns(home) != 0) {
-        return run_clock_ns() + run_tcp_poll_ns(home);
-    }
+    uint64_t due, look = home->look_ns != 0 ? run_clock_ns() + home->look_ns : UINT64_MAX;
     if (home->io == NULL) {
-        return UINT64_MAX;
-    }
-    if (home->io->ops->watch == NULL) {
-        return run_clock_ns() + POLL_NS;
+        return look;
     }
     do { // who sets an earlier time sees sleep_ns, or this sees the earlier time
         due = atomic_load(&home->due_ns);
         atomic_store(&home->sleep_ns, due);
     } while (atomic_load(&home->due_ns) < due);
-    return due;
+    return due < look ? due : look;
 }
 
 void run_sleep(struct run_core *core)

@@ -272,9 +272,10 @@ void run_tcp_flush(struct run_home *home)
     }
 }
 
-uint64_t run_tcp_poll_ns(const struct run_home *home)
+uint64_t run_tcp_look_ns(const struct run_home *home)
 {
-    return home->tcp->wire->poll_ns;
+    const struct run_tcp *t = home->tcp;
+    return t->wire->look_ns != NULL ? t->wire->look_ns(t) : 0;
 }
 
 void run_tcp_close(struct run_home *home)
@@ -294,9 +295,9 @@ void run_tcp_close(struct run_home *home)
     free(t);
 }
 
-int run_tcp_set(const struct run_home *home)
+unsigned run_tcp_watch(const struct run_home *home, int *fds, unsigned max)
 {
-    return home->tcp->wire->watched(home->tcp);
+    return home->tcp->wire->watch(home->tcp, fds, max);
 }
 
 uint32_t run_tcp_backlog(const struct run_home *home)

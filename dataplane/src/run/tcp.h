@@ -9,8 +9,9 @@
 // False with a sentence in err.
 bool run_tcp_open(struct run_home *home, const struct bt_run_tcp *setup, char *err, size_t errlen);
 void run_tcp_close(struct run_home *home);
-// What is to be watched for it, -1: nothing.
-int run_tcp_set(const struct run_home *home);
+// As bt_io_ops' have it: what is to be watched for it, and how often it is looked at all the same.
+unsigned run_tcp_watch(const struct run_home *home, int *fds, unsigned max);
+uint64_t run_tcp_look_ns(const struct run_home *home);
 // What the flow's execution left becomes replies.
 void run_tcp_answer(struct run_home *home, uint32_t flow);
 // Takes connections and requests, at most a batch of events; true when there may be more.
@@ -19,8 +20,6 @@ void run_tcp_end_listening(struct run_home *home);
 // Requests that are not answered, and replies that have not left.
 // After a turn: what was written goes.
 void run_tcp_flush(struct run_home *home);
-// How often a network is looked at that cannot wake anybody; 0: it can.
-uint64_t run_tcp_poll_ns(const struct run_home *home);
 uint32_t run_tcp_backlog(const struct run_home *home);
 const _Atomic uint64_t *run_tcp_counters(const struct run_home *home);
 

@@ -179,9 +179,10 @@ static void close_all(struct run_tcp *t)
     }
 }
 
-static int watched(const struct run_tcp *t)
+static unsigned watch(const struct run_tcp *t, int *fds, unsigned max)
 {
-    return t->set;
+    fds[0] = t->set;
+    return t->set >= 0 && max != 0 ? 1 : 0;
 }
 
 const struct bt_run_wire run_tcp_kernel = {.open = listen_at,
@@ -191,4 +192,4 @@ const struct bt_run_wire run_tcp_kernel = {.open = listen_at,
                                            .write = write_out,
                                            .ask = ask,
                                            .end = end,
-                                           .watched = watched};
+                                           .watch = watch};

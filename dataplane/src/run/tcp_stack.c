@@ -14,8 +14,6 @@
 #include "tcp/lwip/sizes.h"
 #include "wire/fc_signal.h"
 
-#define POLL_NS UINT64_C(50000)
-
 struct stacked {
     const struct bt_tcp_stack *stack; // NULL: not open
     struct run_tcp *tcp;
@@ -270,10 +268,17 @@ static void end_listening(struct run_tcp *t)
     s->stack->end_listening();
 }
 
-static int watched(const struct run_tcp *t)
+static unsigned watch(const struct run_tcp *t, int *fds, unsigned max)
 {
-    (void)t;
-    return -1;
+    const struct stacked *s = t->of_wire;
+    return s->io->ops->watch != NULL ? s->io->ops->watch(s->io, fds, max) : 0;
+}
+
+/* The stack's own timers are in no hurry: its tick is longer. */
+static uint64_t look_ns(const struct run_tcp *t)
+{
+    const struct stacked *s = t->of_wire;
+    return s->io->ops->look_ns;
 }
 
 const struct bt_run_wire bt_run_wire_stack = {.open = open_stack,
@@ -286,8 +291,8 @@ const struct bt_run_wire bt_run_wire_stack = {.open = open_stack,
                                               .end = end,
                                               .served = served,
                                               .came = came,
-                                              .watched = watched,
-                                              .poll_ns = POLL_NS};
+                                              .watch = watch,
+                                              .look_ns = look_ns};
 
 /* Home i's stack, for who has its token now. */
 static struct stacked *hold(struct bt_run *run, uint32_t i)

@@ -66,9 +66,9 @@ struct bt_run_wire {
     void (*served)(struct run_tcp *t, struct run_conn *c, const struct bobtail_request *job);
     // A request was taken; NULL: likewise.
     void (*came)(struct run_tcp *t, struct run_conn *c);
-    // What a sleeper watches, -1: nothing, and it looks every poll_ns.
-    int (*watched)(const struct run_tcp *t);
-    uint64_t poll_ns;
+    // As bt_io_ops has it.
+    unsigned (*watch)(const struct run_tcp *t, int *fds, unsigned max);
+    uint64_t (*look_ns)(const struct run_tcp *t); // NULL: 0
 };
 
 extern const struct bt_run_wire run_tcp_kernel;

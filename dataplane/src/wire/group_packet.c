@@ -8,6 +8,18 @@
 
 enum { NOTE_VERSION = 0, DROP_VERSION = 1 };
 
+static enum bt_group_packet_result look_into(const struct bt_r2p2_hdr *h, struct bt_group_packet *out)
+{
+    if (h->payload_len < BT_GROUP_HEADER + BT_GROUP_TRAILER) {
+        return BT_GROUP_PACKET_SHORT;
+    }
+    out->message = h->payload;
+    out->n = h->payload_len - BT_GROUP_TRAILER;
+    out->disk = bt_get64(h->payload + out->n);
+    out->is_note = h->payload[0] == NOTE_VERSION;
+    return BT_GROUP_PACKET_OK;
+}
+
 enum bt_group_packet_result bt_group_packet_open(const struct bt_pkt *pkt, const struct bt_keyring *keys,
                                                  struct bt_group_packet *out)
 {
@@ -26,14 +38,14 @@ enum bt_group_packet_result bt_group_packet_open(const struct bt_pkt *pkt, const
     case BT_TAG_WRONG:
         return BT_GROUP_PACKET_WRONG_TAG;
     }
-    if (h.payload_len < BT_GROUP_HEADER + BT_GROUP_TRAILER) {
-        return BT_GROUP_PACKET_SHORT;
-    }
-    out->message = h.payload;
-    out->n = h.payload_len - BT_GROUP_TRAILER;
-    out->disk = bt_get64(h.payload + out->n);
-    out->is_note = h.payload[0] == NOTE_VERSION;
-    return BT_GROUP_PACKET_OK;
+    return look_into(&h, out);
+}
+
+enum bt_group_packet_result bt_group_packet_open_untagged(const struct bt_pkt *pkt, struct bt_group_packet *out)
+{
+    struct bt_r2p2_hdr h;
+    enum bt_mcase m = bt_r2p2_decode(pkt->data, pkt->len, BT_ROLE_MEMBER, &h);
+    return m != BT_M_OK || !h.first || !h.last || h.opt.present != 0 ? BT_GROUP_PACKET_FORM : look_into(&h, out);
 }
 
 bool bt_group_packet_write(struct bt_pkt *pkt, const uint8_t *message, size_t n, uint64_t disk,
@@ -49,6 +61,9 @@ bool bt_group_packet_write(struct bt_pkt *pkt, const uint8_t *message, size_t n,
     bt_r2p2_start(&h, BT_RAFT_REQUEST, BT_POLICY_UNRESTRICTED, true);
     h.last = true;
     h.count_or_index = 1;
+    if (key == NULL) {
+        return bt_r2p2_push_header(pkt, &h);
+    }
     h.opt.present = BT_HAS_TAG;
     h.opt.key_id = key->id;
     h.opt.tag_flags = 0;

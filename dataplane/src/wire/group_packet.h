@@ -4,7 +4,7 @@
 // notes: a member that nobody speaks with says that it is there, and is told when the group refuses it. And what a
 // member says behind the word DROP.
 //
-//   packet   R2P2 header with the tag option; message, or note; disk u64
+//   packet   R2P2 header with the tag option (to and from a switch without one); message, or note; disk u64
 //   note     0 u8, why u8, id u16, group u32, cluster u64, that member's disk u64
 //   drop     1 u8, reason u8, leader's id u16, its address for clients 16 bytes, port u16, 0 u16
 #ifndef BT_WIRE_GROUP_PACKET_H
@@ -39,7 +39,12 @@ struct bt_group_packet {
 enum bt_group_packet_result bt_group_packet_open(const struct bt_pkt *pkt, const struct bt_keyring *keys,
                                                  struct bt_group_packet *out);
 
-// Makes an empty packet with src and dst the packet of a message. False when it does not fit.
+// The same of a packet without a tag, as a switch sends them (W-8): who may send one is the caller's to know. What has
+// a tag, or another option, is refused as FORM.
+enum bt_group_packet_result bt_group_packet_open_untagged(const struct bt_pkt *pkt, struct bt_group_packet *out);
+
+// Makes an empty packet with src and dst the packet of a message, signed with key; NULL: without a tag, for a switch.
+// False when it does not fit.
 bool bt_group_packet_write(struct bt_pkt *pkt, const uint8_t *message, size_t n, uint64_t disk,
                            const struct bt_key *key);
 

@@ -3,9 +3,11 @@
 fewer, and pages that somebody else has reserved, mean ordinary memory and a line that says why; `on` fails and says how
 many were granted. Needs root, the hugetlb controller of cgroup v2 and 96 MiB that can be reserved; skipped by name
 without."""
+import ctypes
 import glob
 import mmap
 import os
+import struct
 import subprocess
 import unittest
 
@@ -38,6 +40,17 @@ def hugetlb_root():
     return None
 
 
+def refuse_memory_policies():
+    """The calling process gets what container runtimes' seccomp filter says to mbind, set_mempolicy and get_mempolicy: EPERM."""
+    load, jump_if, answer = 0x20, 0x15, 0x06
+    code = [(load, 0, 0, 0), (jump_if, 3, 0, 237), (jump_if, 2, 0, 238), (jump_if, 1, 0, 239), (answer, 0, 0, 0x7fff0000), (answer, 0, 0, 0x00050001)]
+    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+    filter_ = ctypes.create_string_buffer(struct.pack("HL", len(code), ctypes.addressof(text)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, filter_, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
 @unittest.skipUnless(os.path.exists(SWITCH), "this build has no DPDK")
 @unittest.skipUnless(os.getuid() == 0, "needs root")
 class Hugepages(Bed):
@@ -49,12 +62,13 @@ class Hugepages(Bed):
         if int(read(PAGES)) < before + NEED:
             self.skipTest("%d hugepages of 2 MiB cannot be reserved here" % NEED)
 
-    def begin(self, mode, cgroup=None):
+    def begin(self, mode, cgroup=None, confine=lambda: None):
         """What the program says of its memory when it is started there."""
         name = "server-" + mode
         def enter():
             if cgroup:
                 write(cgroup + "/cgroup.procs", str(os.getpid()))
+            confine()
         log = open(self.path(name + ".log"), "w")
         p = subprocess.Popen([program("bobtail-serve"), "--driver=dpdk", "--address=10.98.0.3", "--dpdk-port=net_ring0",
                               "--dpdk-buffers=4096", "--dpdk-hugepages=" + mode, "--ctl=" + self.path(name + ".sock")],
@@ -86,6 +100,12 @@ class Hugepages(Bed):
         running, said = self.begin("auto")
         self.assertTrue(running, said)
         self.assertIn("MiB of hugepages\n", said)
+
+    def test_pages_are_taken_where_memory_policies_are_refused(self):
+        """As in a container without SYS_NICE."""
+        running, said = self.begin("on", confine=refuse_memory_policies)
+        self.assertTrue(running, said)
+        self.assertIn("MiB of hugepages, on the NUMA nodes that the kernel chooses\n", said)
 
     def test_cgroup_grants_none(self):
         running, said = self.begin("auto", self.limited(0))

@@ -2,7 +2,8 @@
 // An Ethernet switch between memif ports, for tests: memif joins two programs, and a router has more than one
 // neighbour. Learns where addresses live, floods what it does not know, and ends on SIGTERM.
 //
-//   memif_switch SOCKET...      each a path; the programs connect as clients
+//   memif_switch SOCKET|interface=NAME...      a path, at which a program connects as client; or an interface of the
+//                                              kernel, by af_packet
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,10 +37,16 @@ static void on_signal(int number)
 static bool open_port(unsigned i, const char *socket, struct rte_mempool *pool, uint16_t *port)
 {
     struct rte_eth_conf conf = {0};
+    static const char interface[] = "interface=";
     char args[300];
     char name[32];
-    snprintf(name, sizeof name, "net_memif%u", i);
-    snprintf(args, sizeof args, "%s,role=server,socket=%s,socket-abstract=no", name, socket);
+    if (strncmp(socket, interface, strlen(interface)) == 0) {
+        snprintf(name, sizeof name, "net_af_packet%u", i);
+        snprintf(args, sizeof args, "%s,iface=%s", name, socket + strlen(interface));
+    } else {
+        snprintf(name, sizeof name, "net_memif%u", i);
+        snprintf(args, sizeof args, "%s,role=server,socket=%s,socket-abstract=no", name, socket);
+    }
     return rte_dev_probe(args) == 0 && rte_eth_dev_get_port_by_name(name, port) == 0 &&
            rte_eth_dev_configure(*port, 1, 1, &conf) == 0 &&
            rte_eth_rx_queue_setup(*port, 0, 1024, 0, NULL, pool) == 0 &&
@@ -136,7 +143,7 @@ int main(int argc, char **argv)
         args[i] = arg[i];
     }
     if (n == 0 || n > PORTS_MAX || rte_eal_init((int)(sizeof arg / sizeof arg[0]), args) < 0) {
-        fprintf(stderr, "usage: memif_switch SOCKET... (1 to %d)\n", PORTS_MAX);
+        fprintf(stderr, "usage: memif_switch SOCKET|interface=NAME... (1 to %d)\n", PORTS_MAX);
         return 2;
     }
     sigaction(SIGTERM, &a, NULL);

@@ -9,12 +9,17 @@
 #include "wire/frame_icmp.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -357,6 +362,59 @@ static void settings_are_refused_by_name(void **state)
     assert_false(bt_dpdk_is_pci(""));
 }
 
+int numa_available(void); // as DPDK calls it
+
+// A child under the filter of container runtimes, as far as memory policies go: 0 if it says that there is no NUMA.
+static int refused_nodes(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_get_mempolicy, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof code / sizeof code[0], .filter = code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+        return 2;
+    }
+    return numa_available() == -1 && !bt_dpdk_may_choose_nodes() ? 0 : 1;
+}
+
+static void a_process_that_may_not_choose_nodes_does_without_them(void **state)
+{
+    int status = -1;
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(refused_nodes());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(numa_available(), bt_dpdk_may_choose_nodes() ? 0 : -1);
+}
+
+// Where memory lies is what the kernel tells of the mapping that has it.
+static void memory_lies_where_the_kernel_says(void **state)
+{
+    static char maps[] = "55ce93402000 default file=/usr/bin/a\\040N3=9 mapped=2 N0=2 kernelpagesize_kB=4\n"
+                         "7f0000000000 prefer:1 file=/memfd:x huge dirty=5 N0=2 N1=3 kernelpagesize_kB=2048\n"
+                         "7f0000400000 default stack\n";
+    static const struct {
+        uintptr_t at;
+        int node;
+    } rows[] = {{0x1000, -1}, {0x55ce93402000, 0}, {0x7f0000000000, 1}, {0x7f00003fffff, 1}, {0x7f0000400000, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        FILE *f = fmemopen(maps, sizeof maps - 1, "r");
+        assert_non_null(f);
+        assert_int_equal(bt_dpdk_node_in(f, rows[i].at), rows[i].node);
+        assert_int_equal(fclose(f), 0);
+    }
+    bool told = access("/proc/self/numa_maps", R_OK) == 0;
+    assert_true(told == (bt_dpdk_node_of(maps) >= 0)); // it was read just now, so its page is there
+}
+
 // What stands against a PCI device is told by what the kernel shows of it: here a folder made for the purpose.
 static void a_pci_device_that_cannot_be_had_is_explained(void **state)
 {
@@ -405,6 +463,8 @@ int main(void)
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
         cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
+        cmocka_unit_test(memory_lies_where_the_kernel_says),
+        cmocka_unit_test(a_process_that_may_not_choose_nodes_does_without_them),
     };
     return cmocka_run_group_tests(tests, hosts_start, NULL);
 }

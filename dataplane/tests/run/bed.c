@@ -332,13 +332,23 @@ void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
     open_apart(b, voters, BT_GROUP_HOVERCRAFT, multicast);
 }
 
-void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch)
+static void open_aggregated(struct bed *b, unsigned voters, bool as_switch, enum bt_group_messages messages)
 {
     prepare(b, voters, voters);
     b->document.aggregator = (struct bt_group_document_aggregator){
-        .name = "aggregator", .port = 8300, .address = bed_address(BED_AGGREGATOR, 8300)};
+        .name = "aggregator", .port = 8300, .address = bed_address(BED_AGGREGATOR, 8300), .messages = messages};
     bed_aggregator_start(b, as_switch);
     open_apart(b, voters, BT_GROUP_HOVERCRAFT_PLUS_PLUS, true);
+}
+
+void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch)
+{
+    open_aggregated(b, voters, as_switch, BT_GROUP_TAGGED);
+}
+
+void bed_open_switched(struct bed *b, unsigned voters)
+{
+    open_aggregated(b, voters, true, BT_GROUP_BY_SOURCE);
 }
 
 void bed_close(struct bed *b)
@@ -401,8 +411,27 @@ static void to_box(struct bed *b, struct bt_pkt *pkt)
     }
 }
 
+// The same message with a tag of this key in the place of none, or the other way round (key NULL). A switch has no
+// tags; what does its work here has.
+static struct bt_pkt *signed_as(struct bed *b, struct bt_pkt *pkt, const struct bt_key *key)
+{
+    struct bt_group_packet p;
+    struct bt_pkt *out = bt_pool_get(&b->pool.pool);
+    enum bt_group_packet_result r =
+        key != NULL ? bt_group_packet_open_untagged(pkt, &p) : bt_group_packet_open(pkt, &b->keys, &p);
+    assert_int_equal(r, BT_GROUP_PACKET_OK);
+    out->src = pkt->src;
+    out->dst = pkt->dst;
+    assert_true(bt_group_packet_write(out, p.message, p.n, p.disk, key));
+    bt_pool_put(&b->pool.pool, pkt);
+    return out;
+}
+
 static void to_aggregator(struct bed *b, struct bt_pkt *pkt)
 {
+    if (b->document.aggregator.messages == BT_GROUP_BY_SOURCE) {
+        pkt = signed_as(b, pkt, &b->keys.key[0]);
+    }
     pkt->local = BT_AGGREGATOR_PORT;
     b->to_aggregator++;
     if (b->aggregator != NULL) {
@@ -415,6 +444,9 @@ static void to_aggregator(struct bed *b, struct bt_pkt *pkt)
 static void deliver(struct bed *b, struct bt_pkt *pkt)
 {
     uint8_t from = pkt->src.ip[15], to = pkt->dst.ip[15];
+    if (from == BED_AGGREGATOR && b->document.aggregator.messages == BT_GROUP_BY_SOURCE) {
+        pkt = signed_as(b, pkt, NULL);
+    }
     bool gone = to > BED_MEMBERS || b->member[to] == NULL || b->cut[to] || (from <= BED_MEMBERS && b->cut[from]);
     if (bt_addr_is_multicast(&pkt->dst)) {
         for (uint16_t id = 1; id <= BED_MEMBERS; id++) {

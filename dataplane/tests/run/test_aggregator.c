@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "run/sessions.h"
+#include "replica/sessions.h"
 
 static struct bed b;
 

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "run/boxed.h"
-#include "run/sessions.h"
+#include "replica/sessions.h"
 
 static struct bed b;
 

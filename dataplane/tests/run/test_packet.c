@@ -51,6 +51,30 @@ static void r381_every_bit_is_under_the_tag(void **state)
     bt_pool_put(&fixed.pool, pkt);
 }
 
+// W-8: to and from a switch; only who asks for such packets gets one.
+static void w8_a_packet_without_a_tag_is_read_where_that_is_asked_for(void **state)
+{
+    uint8_t message[BT_GROUP_HEADER + 10] = {1, 12};
+    struct bt_group_packet out;
+    (void)state;
+    struct bt_pkt *pkt = packet(message, sizeof message, NULL);
+    assert_int_equal(pkt->len, 8 + sizeof message + BT_GROUP_TRAILER); // R2P2's header alone, as a switch parses it
+    assert_int_equal(bt_group_packet_open(pkt, &keys, &out), BT_GROUP_PACKET_UNTAGGED);
+    assert_int_equal(bt_group_packet_open_untagged(pkt, &out), BT_GROUP_PACKET_OK);
+    assert_true(out.n == sizeof message && memcmp(out.message, message, out.n) == 0 && !out.is_note);
+    assert_int_equal(out.disk, 0x0102030405060708);
+    for (uint32_t n = pkt->len; pkt->len > 0; pkt->len--) {
+        enum bt_group_packet_result want = pkt->len < 8                                        ? BT_GROUP_PACKET_FORM
+                                           : pkt->len < 8 + BT_GROUP_HEADER + BT_GROUP_TRAILER ? BT_GROUP_PACKET_SHORT
+                                                                                               : BT_GROUP_PACKET_OK;
+        assert_true(pkt->len <= n && bt_group_packet_open_untagged(pkt, &out) == want);
+    }
+    bt_pool_put(&fixed.pool, pkt);
+    pkt = packet(message, sizeof message, &keys.key[0]); // a tag is not passed over unread
+    assert_int_equal(bt_group_packet_open_untagged(pkt, &out), BT_GROUP_PACKET_FORM);
+    bt_pool_put(&fixed.pool, pkt);
+}
+
 static void r381_addresses_are_under_the_tag(void **state)
 {
     uint8_t message[BT_GROUP_HEADER] = {1, 11};
@@ -118,6 +142,8 @@ static char *with(const char *find, const char *put)
 #define LIMIT            "\"inFlightLimit\":1000},"
 #define OF(word, beside) "\"inFlightLimit\":1000,\"protocol\":\"" word "\"}," beside
 #define BOX              "\"boxes\":[{\"name\":\"b\",\"address\":\"10.0.1.1\",\"clientPort\":8000,\"feedbackPort\":9000}],"
+#define SWITCH(address, messages)                                                                                      \
+    "\"aggregator\":{\"name\":\"a\",\"address\":\"" address "\",\"port\":8300,\"messages\":\"" messages "\"},"
 #define AGGREGATOR(name, address, port)                                                                                \
     "\"aggregator\":{\"name\":\"" name "\",\"address\":\"" address "\",\"port\":" port "},"
 
@@ -132,6 +158,8 @@ static const struct {
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "224.0.0.1", "8300")), "aggregator.address"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "10.0.2.1", "0")), "aggregator.port"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX "\"aggregator\":{\"name\":\"a\",\"port\":1},"), "aggregator.address"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("10.0.2.1", "Unsigned")), "aggregator.messages"},
+    {LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("fd00::1", "BySource")), "aggregator.address"},
     {"bobtail.dev/v1", "bobtail.dev/v2", "apiVersion"},
     {"ReplicationGroup", "RpcService", "kind"},
     {"\"sources\":[]", "\"sources\":[{}]", "sources[0].kind"},
@@ -207,12 +235,19 @@ static void documents_name_what_stands_beside_members(void **state)
     assert_true(bt_group_document_is_apart(d) && d->protocol == BT_GROUP_HOVERCRAFT_PLUS_PLUS);
     struct bt_addr at = bt_addr_v4u(0x0a000201, 8300);
     assert_true(bt_addr_eq(&d->aggregator.address, &at) && strcmp(d->aggregator.name, "a") == 0);
+    assert_int_equal(d->aggregator.messages, BT_GROUP_TAGGED);
     struct bt_group_document moved = *d; // it is exchanged while members run
     moved.aggregator.address = bt_addr_v4u(0x0a000202, 8300);
+    moved.aggregator.messages = BT_GROUP_BY_SOURCE;
     assert_true(bt_group_document_may_follow(d, &moved, &e));
     moved.protocol = BT_GROUP_HOVERCRAFT;
     assert_false(bt_group_document_may_follow(d, &moved, &e));
     assert_string_equal(e.field, "group.protocol");
+    free(d);
+    free(text);
+    text = with(LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("10.0.2.1", "BySource")));
+    d = bt_group_document_parse(text, strlen(text), &e);
+    assert_true(d != NULL && d->aggregator.messages == BT_GROUP_BY_SOURCE);
     free(d);
     free(text);
 }
@@ -255,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r381_every_bit_is_under_the_tag),
+        cmocka_unit_test(w8_a_packet_without_a_tag_is_read_where_that_is_asked_for),
         cmocka_unit_test(r381_addresses_are_under_the_tag),
         cmocka_unit_test(r382_notes_are_read_as_written),
         cmocka_unit_test(documents_name_the_field_at_fault),

@@ -7,7 +7,8 @@
 
 #include "run/command.h"
 #include "run/roster.h"
-#include "run/sessions.h"
+#include "base/bytes.h"
+#include "replica/sessions.h"
 
 enum { ROOM = 1 << 21 };
 static uint8_t p[ROOM];
@@ -197,6 +198,39 @@ static void r387_a_write_that_comes_again_is_answered_again(void **state)
     assert_int_equal(bt_sessions_write(&s, p, n - 1), 0);
 }
 
+// What a session goes on from when it is opened at an index.
+static uint64_t opened(struct bt_sessions *s, uint64_t index, uint64_t id)
+{
+    const uint8_t *reply = NULL;
+    uint32_t n = 0;
+    assert_int_equal(bt_sessions_ask(s, index, id, 0, &reply, &n), BT_SESSION_OPENED);
+    assert_int_equal(n, BT_SESSIONS_OPEN);
+    return bt_get64(reply);
+}
+
+static void r387_a_session_that_was_forgotten_begins_above_all_it_did(void **state)
+{
+    static struct bt_sessions s, back;
+    (void)state;
+    memset(&s, 0, sizeof s);
+    s.most = 2;
+    assert_int_equal(opened(&s, 10, 50), 10);
+    assert_int_equal(opened(&s, 11, 50), 10);                      // a second copy
+    assert_int_equal(ask(&s, 12, 50, 13, ""), BT_SESSION_UNKNOWN); // above its own index
+    assert_int_equal(ask(&s, 12, 50, 11, "a"), BT_SESSION_NEW);
+    assert_int_equal(opened(&s, 13, 50), 11); // late
+    assert_int_equal(ask(&s, 14, 50, 11, "a"), BT_SESSION_DONE);
+    opened(&s, 15, 51);
+    opened(&s, 16, 52);
+    assert_int_equal(s.count, 2);
+    assert_int_equal(ask(&s, 17, 50, 11, ""), BT_SESSION_UNKNOWN);
+    assert_int_equal(opened(&s, 18, 50), 18); // of late copies: the opening, then the write
+    assert_int_equal(ask(&s, 19, 50, 11, ""), BT_SESSION_OLD);
+    size_t n = bt_sessions_write(&s, p, ROOM);
+    assert_true(n != 0 && bt_sessions_read(&back, p, n) == n);
+    assert_int_equal(opened(&back, 20, 50), 18);
+}
+
 static void r387_a_long_reply_is_not_kept_but_its_write_is_known(void **state)
 {
     static struct bt_sessions s;
@@ -233,6 +267,7 @@ int main(void)
         cmocka_unit_test(r382_the_first_disk_of_an_id_is_its_disk),
         cmocka_unit_test(r382_of_many_removed_the_first_is_forgotten),
         cmocka_unit_test(r387_a_write_that_comes_again_is_answered_again),
+        cmocka_unit_test(r387_a_session_that_was_forgotten_begins_above_all_it_did),
         cmocka_unit_test(r387_a_long_reply_is_not_kept_but_its_write_is_known),
         cmocka_unit_test(r387_of_many_sessions_the_silent_one_goes),
     };

@@ -56,15 +56,15 @@ func (m Machine) Files() map[string]string {
 
 // kubelet gives whole CPUs away, but for one: half of it is the system's, the other half
 // that of containers with a share. A machine of its own needs no folder of its own in
-// the control groups. Its root file system is in memory, of which there is no statistic.
+// the control groups. Its root file system is a tmpfs, whose free space the kubelet counts
+// as ephemeral storage; what is full there is memory, so only that evicts.
 func (m Machine) kubelet(n Node) string {
 	k := kubelet(n)
 	maps.Copy(k, object{
 		"cpuManagerPolicy": "static", "topologyManagerPolicy": "single-numa-node",
-		"systemReserved":                object{"cpu": "500m", "memory": "0Mi"},
-		"localStorageCapacityIsolation": false,
-		"evictionHard":                  object{"memory.available": "50Mi"},
-		"containerLogMaxSize":           "5Mi",
+		"systemReserved":      object{"cpu": "500m", "memory": "0Mi"},
+		"evictionHard":        object{"memory.available": "50Mi"},
+		"containerLogMaxSize": "5Mi",
 	})
 	delete(k, "cgroupRoot")
 	delete(k, "failCgroupV1")

@@ -29,6 +29,10 @@ func TestAMachineGivesWholeCPUs(t *testing.T) {
 	if _, there := k["cgroupRoot"]; there {
 		t.Error("a machine of its own has a folder in the control groups")
 	}
+	// Rendered pods ask for ephemeral storage, and a kubelet that does not tell of any gets none of them.
+	if counted, said := k["localStorageCapacityIsolation"]; said && counted != true {
+		t.Error("the machine offers no ephemeral storage")
+	}
 	if k["authentication"].(map[string]any)["anonymous"].(map[string]any)["enabled"] != false {
 		t.Error("anonymous requests must be refused")
 	}

@@ -54,12 +54,14 @@ var plays = []play{
 	{name: "e2e-monitor", run: func(ctx context.Context, s stage) error {
 		return (&monitor.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
 	}},
-	{name: "e2e-devices", run: func(ctx context.Context, s stage) error {
-		return (&devices.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
-	}},
-	{name: "e2e-sched", run: func(ctx context.Context, s stage) error {
-		return (&cores.Suite{Env: s.env, Steps: s.steps, Got: s.got}).Run(ctx)
-	}},
+	{name: "e2e-devices", judge: func(only []string) error { return (&devices.Suite{Only: only}).Judge() },
+		run: func(ctx context.Context, s stage) error {
+			return (&devices.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
+		}},
+	{name: "e2e-sched", judge: func(only []string) error { return (&cores.Suite{Only: only}).Judge() },
+		run: func(ctx context.Context, s stage) error {
+			return (&cores.Suite{Env: s.env, Steps: s.steps, Got: s.got, Only: s.only}).Run(ctx)
+		}},
 	{name: "e2e-sriov-pod", run: playFunctions(false)},
 	{name: "e2e-sriov-pod-short", run: playFunctions(true)},
 	{name: "e2e-switch", judge: func(only []string) error { return (&onswitch.Suite{Only: only}).Judge() },

@@ -37,6 +37,8 @@ type Suite struct {
 	Env   *harness.Env
 	Steps *harness.Steps
 	Got   *harness.Measurements
+	// Only names the parts to play; empty: all.
+	Only []string
 
 	failed int64 // requests of all loads that are judged
 }
@@ -47,18 +49,44 @@ type says struct {
 	Resizing                                   string
 }
 
-// Run plays all of it on a running cluster.
+func (s *Suite) parts() []harness.Part {
+	return []harness.Part{{Name: "scheduling", Play: s.scheduling}, {Name: "flow", Play: s.flow}, {Name: "tcp", Play: s.tcp}}
+}
+
+// Judge says what is wrong with Only.
+func (s *Suite) Judge() error {
+	_, err := harness.Choose(s.parts(), s.Only)
+	return err
+}
+
+// Run plays the parts on a running cluster; one that fails hides none of the others.
 func (s *Suite) Run(ctx context.Context) error {
+	parts, err := harness.Choose(s.parts(), s.Only)
+	if err != nil {
+		return err
+	}
 	if err := s.images(ctx); err != nil {
 		return err
 	}
 	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, "--set=nodes.enabled=true"); err != nil {
 		return err
 	}
-	err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n")
-	for _, part := range []func(context.Context) error{s.apply, s.node, s.parking, s.resize, s.cpuset, s.mode, s.exclusive, s.ignored} {
+	if err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
+		return err
+	}
+	if err := harness.PlayAll(ctx, parts); err != nil {
+		return err
+	}
+	_, err = s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=120s")
+	return err
+}
+
+// scheduling: mode, cores and cpuset change under load, one after the other.
+func (s *Suite) scheduling(ctx context.Context) error {
+	var err error
+	for _, step := range []func(context.Context) error{s.apply, s.node, s.parking, s.resize, s.cpuset, s.mode, s.exclusive, s.ignored} {
 		if err == nil {
-			err = part(ctx)
+			err = step(ctx)
 		}
 	}
 	if s.failed > 0 || err == nil { // nothing failed says nothing of loads that did not run
@@ -68,8 +96,7 @@ func (s *Suite) Run(ctx context.Context) error {
 		out, _ := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rpcsvc,pods", "-o", "yaml")
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	_, err = s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=120s")
-	return err
+	return s.Env.RemoveService(ctx, Namespace, ignorant)
 }
 
 func (s *Suite) images(ctx context.Context) error {

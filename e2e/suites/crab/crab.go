@@ -8,14 +8,11 @@ package crab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
@@ -41,20 +38,6 @@ type Suite struct {
 
 	clients map[string]string // pod by node
 	vip     string
-}
-
-// answer is what crabpeer prints.
-type answer struct {
-	Connected           int            `json:"connected"`
-	Failed              int            `json:"failed"`
-	Servers             map[string]int `json:"servers"`
-	Broken              map[string]int `json:"broken"`
-	Remote              string         `json:"remote"`
-	Error               string         `json:"error"`
-	SlowestMilliseconds int64          `json:"slowestMilliseconds"`
-
-	AnsweredUnixMilliseconds int64 `json:"answeredUnixMilliseconds"`
-	OpenedMilliseconds       int64 `json:"openedMilliseconds"`
 }
 
 func (s *Suite) parts() []harness.Part {
@@ -106,16 +89,7 @@ func (s *Suite) install(ctx context.Context, values ...string) error {
 }
 
 func (s *Suite) images(ctx context.Context) error {
-	archive := filepath.Join(s.Env.Root, "build", "crabpeer.tar")
-	peer := ociimage.Image{
-		Name: image, Entrypoint: []string{"/crabpeer"}, Files: map[string]string{"/crabpeer": filepath.Join(s.Env.Root, "build", "bin", "crabpeer")},
-	}
-	if err := peer.Write(archive); err != nil {
-		return err
-	}
-	built := filepath.Join(s.Env.Root, "build", "images")
-	_, err := s.Env.Cluster(ctx, "load-image", archive, filepath.Join(built, "operator.tar"), filepath.Join(built, "agent.tar"))
-	return err
+	return LoadImages(ctx, s.Env, "operator", "agent")
 }
 
 func (s *Suite) nodesReady(ctx context.Context) error {
@@ -167,16 +141,8 @@ func (s *Suite) waitService(ctx context.Context, name, kind, reason string) erro
 }
 
 // peer runs crabpeer in the client pod of a node.
-func (s *Suite) peer(ctx context.Context, node string, args ...string) (answer, error) {
-	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", s.clients[node], "--", "/crabpeer"}, args...)...)
-	var a answer
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &a)
-	}
-	if err != nil {
-		return a, fmt.Errorf("client on %s: %w", node, err)
-	}
-	return a, nil
+func (s *Suite) peer(ctx context.Context, node string, args ...string) (Answer, error) {
+	return Ask(ctx, s.Env, Namespace, s.clients[node], args...)
 }
 
 func (s *Suite) clear(ctx context.Context) error {

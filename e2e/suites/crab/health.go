@@ -39,7 +39,7 @@ func (s *Suite) dialling(ctx context.Context, do func(context.Context) error) er
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
-	var sum answer
+	var sum Answer
 	done, end := context.WithCancel(ctx)
 	defer end()
 	for _, node := range nodes {
@@ -62,7 +62,7 @@ func (s *Suite) dialling(ctx context.Context, do func(context.Context) error) er
 }
 
 // dialFrom a node until done ends, with a second between two rounds.
-func (s *Suite) dialFrom(ctx, done context.Context, node string) (sum answer, err error) {
+func (s *Suite) dialFrom(ctx, done context.Context, node string) (sum Answer, err error) {
 	for {
 		a, err := s.peer(ctx, node, "ask", s.target(), fmt.Sprint(asked))
 		if sum = sum.and(a); err != nil {
@@ -77,8 +77,8 @@ func (s *Suite) dialFrom(ctx, done context.Context, node string) (sum answer, er
 }
 
 // and adds what is counted.
-func (a answer) and(b answer) answer {
-	return answer{Connected: a.Connected + b.Connected, Failed: a.Failed + b.Failed, Error: cmp.Or(a.Error, b.Error)}
+func (a Answer) and(b Answer) Answer {
+	return Answer{Connected: a.Connected + b.Connected, Failed: a.Failed + b.Failed, Error: cmp.Or(a.Error, b.Error)}
 }
 
 // deaf: a server answers no SYN and calls itself ready, so that nobody but the probes
@@ -140,14 +140,14 @@ func (s *Suite) tell(ctx context.Context, pod, state string) error {
 
 // untilAvoided waits until a round of new connections meets every server but one.
 func (s *Suite) untilAvoided(ctx context.Context, pod string) error {
-	return s.until(ctx, func(a answer) bool { return a.Failed == 0 && a.Servers[pod] == 0 && len(a.Servers) == servers-1 })
+	return s.until(ctx, func(a Answer) bool { return a.Failed == 0 && a.Servers[pod] == 0 && len(a.Servers) == servers-1 })
 }
 
 func (s *Suite) untilUsed(ctx context.Context, pod string) error {
-	return s.until(ctx, func(a answer) bool { return a.Failed == 0 && a.Servers[pod] > 0 && len(a.Servers) == servers })
+	return s.until(ctx, func(a Answer) bool { return a.Failed == 0 && a.Servers[pod] > 0 && len(a.Servers) == servers })
 }
 
-func (s *Suite) until(ctx context.Context, met func(answer) bool) error {
+func (s *Suite) until(ctx context.Context, met func(Answer) bool) error {
 	begun := time.Now()
 	err := harness.Until(ctx, noticed, 250*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		a, err := s.peer(ctx, "node-a", "ask", s.target(), fmt.Sprint(oneRound))

@@ -57,7 +57,7 @@ func (s *Suite) holding(ctx context.Context, perNode int, d time.Duration, do fu
 }
 
 // hold keeps those of one node, and sees that they were open in time.
-func (s *Suite) hold(ctx context.Context, node string, n int, d time.Duration) (answer, error) {
+func (s *Suite) hold(ctx context.Context, node string, n int, d time.Duration) (Answer, error) {
 	a, err := s.peer(ctx, node, "hold", s.target(), fmt.Sprint(n), d.String())
 	switch took := time.Duration(a.OpenedMilliseconds) * time.Millisecond; {
 	case err != nil:

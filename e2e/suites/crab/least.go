@@ -35,7 +35,7 @@ func (s *Suite) least(ctx context.Context) error {
 				return err
 			}
 			var holding sync.WaitGroup
-			var held answer
+			var held Answer
 			var failed error
 			holding.Go(func() {
 				held, failed = s.peer(ctx, "node-a", "hold", fmt.Sprintf("%s:%d", ip, port), fmt.Sprint(busyWith), "20s")

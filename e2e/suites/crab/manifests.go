@@ -4,8 +4,6 @@ package crab
 
 import "fmt"
 
-const image = "localhost/bobtail-test/crabpeer:e2e"
-
 // template: three servers on the nodes b and c, a client on every node, and Services: one with an address, one with an
 // address of each family, one whose servers are chosen by load, one with redirected node ports, of both families, for
 // the server that runs on c alone, and three that CRAB cannot serve (allUnserved).
@@ -122,6 +120,5 @@ spec:
 `
 
 func manifest() string {
-	return fmt.Sprintf(template, Namespace, port, fmt.Sprintf(`{name: peer, image: %q, args: [serve, ":%d"], readinessProbe: {exec: {command: [/crabpeer, ready]}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}, resources: {requests: {cpu: 10m, memory: 16Mi}}}`,
-		image, port), servers)
+	return fmt.Sprintf(template, Namespace, port, Container(port), servers)
 }

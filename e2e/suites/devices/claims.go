@@ -85,9 +85,6 @@ func (s *Suite) startDriver(ctx context.Context, ids ...string) (stop func(), er
 func (s *Suite) claims(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a DRA driver with four devices, and a service whose pods claim them", Cost: "60 s",
 		Cause: "a claim is not allocated or not prepared: kubectl -n " + Namespace + " describe resourceclaims,pods"}, func(ctx context.Context) error {
-		if err := s.Env.RemoveService(ctx, Namespace, counted); err != nil {
-			return err
-		}
 		stop, err := s.startDriver(ctx, goods...)
 		if err != nil {
 			return err
@@ -141,7 +138,7 @@ func (s *Suite) metadata(ctx context.Context) error {
 
 // givenBack: nothing of the claims is left when the service is gone.
 func (s *Suite) givenBack(ctx context.Context) error {
-	if err := s.Env.RemoveService(ctx, Namespace, claiming); err != nil {
+	if err := s.clear(ctx); err != nil {
 		return err
 	}
 	return harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,7 @@ type Suite struct {
 	Env   *harness.Env
 	Steps *harness.Steps
 	Got   *harness.Measurements
+	Only  []string // the parts to play; empty: all
 }
 
 // service is what is read of the RpcService besides its conditions.
@@ -51,23 +53,105 @@ type service struct {
 	} `json:"status"`
 }
 
-// Run plays all of it on a running cluster.
+// scene is a service, and the parts that are played with it. A part that ends the service comes last.
+type scene struct {
+	set   func(context.Context) error // nil: its part does
+	parts []harness.Part
+}
+
+func (s *Suite) scenes() []scene {
+	return []scene{
+		{nil, []harness.Part{{Name: "refused", Play: s.refusedDevices}}},
+		{s.apply, []harness.Part{
+			{Name: "host", Play: s.host},
+			{Name: "traffic", Play: s.traffic},
+			{Name: "edited", Play: s.edited},
+			{Name: "outage", Play: s.serverless},
+			{Name: "capabilities", Play: s.capabilities},
+			{Name: "rollout", Play: s.rollout},
+			{Name: "fallback", Play: s.fallBack},
+		}},
+		{s.count, []harness.Part{
+			{Name: "nospare", Play: s.noSpare},
+			{Name: "kubelet", Play: s.kubeletRestarts},
+		}},
+		{nil, []harness.Part{{Name: "claims", Play: s.claims}}},
+	}
+}
+
+// chosen are the scenes of which a part is wanted, with the wanted parts alone.
+func (s *Suite) chosen() ([]scene, error) {
+	var all []harness.Part
+	for _, sc := range s.scenes() {
+		all = append(all, sc.parts...)
+	}
+	if _, err := harness.Choose(all, s.Only); err != nil {
+		return nil, err
+	}
+	var out []scene
+	for _, sc := range s.scenes() {
+		if len(s.Only) > 0 {
+			sc.parts = slices.DeleteFunc(sc.parts, func(p harness.Part) bool { return !slices.Contains(s.Only, p.Name) })
+		}
+		if len(sc.parts) > 0 {
+			out = append(out, sc)
+		}
+	}
+	return out, nil
+}
+
+// Judge refuses parts that the suite does not have.
+func (s *Suite) Judge() error {
+	_, err := s.chosen()
+	return err
+}
+
+// Run plays the chosen parts, all by default, on a running cluster.
 func (s *Suite) Run(ctx context.Context) error {
+	scenes, err := s.chosen()
+	if err != nil {
+		return err
+	}
 	if err := s.loadAgent(ctx); err != nil {
 		return err
 	}
 	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, withNodes); err != nil {
 		return err
 	}
-	if err := s.apply(ctx); err != nil {
-		return errors.Join(err, s.describe(ctx))
+	if err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
+		return err
 	}
-	for _, part := range []func(context.Context) error{s.host, s.traffic, s.edited, s.serverless, s.capabilities, s.rollout, s.fallBack, s.noSpare, s.claims, s.kubeletRestarts} {
-		if err := part(ctx); err != nil {
+	var failed error
+	for _, sc := range scenes {
+		failed = errors.Join(failed, s.play(ctx, sc))
+	}
+	return errors.Join(failed, s.remove(ctx))
+}
+
+// play ends a scene at the first part that fails, because the service may be left in any state; the
+// next scene begins with a service of its own.
+func (s *Suite) play(ctx context.Context, sc scene) error {
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
+	plays := sc.parts
+	if sc.set != nil {
+		plays = append([]harness.Part{{Play: sc.set}}, plays...)
+	}
+	for _, p := range plays {
+		if err := p.Play(ctx); err != nil {
 			return errors.Join(err, s.describe(ctx))
 		}
 	}
-	return s.remove(ctx)
+	return nil
+}
+
+// clear ends whichever service there is, and waits until its pods are gone.
+func (s *Suite) clear(ctx context.Context) (err error) {
+	for _, service := range []string{Service, counted, claiming, refused} {
+		err = errors.Join(err, s.Env.RemoveService(ctx, Namespace, service))
+	}
+	return err
 }
 
 // apply: the example as it stands, until its pods serve on the device.
@@ -75,9 +159,6 @@ func (s *Suite) apply(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "kubectl apply -f examples/afxdp-service.yaml", Cost: "30 s",
 		Cause: "pods do not start on net1, or the operator does not believe their addresses: kubectl -n " + Namespace + " describe rpcsvc " + Service},
 		func(ctx context.Context) error {
-			if err := s.Env.Apply(ctx, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n"); err != nil {
-				return err
-			}
 			if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "apply", "-f", filepath.Join(s.Env.Root, "examples", "afxdp-service.yaml")); err != nil {
 				return err
 			}
@@ -232,7 +313,7 @@ true`
 func (s *Suite) remove(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the service and the chart are removed", Cost: "60 s",
 		Cause: "something is held by a pod that does not end: kubectl get pods -A"}, func(ctx context.Context) error {
-		if err := s.Env.RemoveService(ctx, Namespace, claiming); err != nil {
+		if err := s.clear(ctx); err != nil {
 			return err
 		}
 		if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=90s"); err != nil {
@@ -256,7 +337,7 @@ func (s *Suite) remove(ctx context.Context) error {
 
 // describe shows what a user would look at.
 func (s *Suite) describe(ctx context.Context) error {
-	for _, args := range [][]string{{"describe", "rpcsvc", Service}, {"get", "pods", "-o", "wide"}, {"get", "events"}} {
+	for _, args := range [][]string{{"describe", "rpcsvc"}, {"get", "pods", "-o", "wide"}, {"get", "events"}} {
 		out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace}, args...)...)
 		if err != nil {
 			return err

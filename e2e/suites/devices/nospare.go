@@ -52,14 +52,10 @@ spec:
   device: {type: AFXDP, networkAttachment: lines, resourceName: ` + resource + `, gateway: 10.78.0.1}
 `
 
-// noSpare: as many devices as pods. A rollout has to give one back before it can take one,
-// and clients must not notice.
-func (s *Suite) noSpare(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: "a device plugin with four devices, a service with four pods, and a rollout of it under load", Cost: "90 s",
-		Cause: "a new pod waits for a device that the rollout does not give back: kubectl -n " + Namespace + " describe pods"}, func(ctx context.Context) error {
-		if err := s.Env.RemoveService(ctx, Namespace, Service); err != nil {
-			return err
-		}
+// count: a device plugin with as many devices as the service has pods, each of which gets its own.
+func (s *Suite) count(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "a device plugin with four devices, and a service with four pods", Cost: "40 s",
+		Cause: "the plugin did not register, or a pod waits for a device: kubectl -n " + Namespace + " describe pods"}, func(ctx context.Context) error {
 		if err := s.startPlugin(ctx); err != nil {
 			return err
 		}
@@ -69,9 +65,14 @@ func (s *Suite) noSpare(ctx context.Context) error {
 		if err := s.Env.WaitCondition(ctx, 3*time.Minute, Namespace, "rpcservices.bobtail.dev", counted, "Ready=True"); err != nil {
 			return err
 		}
-		if err := s.eachHasItsOwn(ctx, counted); err != nil {
-			return err
-		}
+		return s.eachHasItsOwn(ctx, counted)
+	})
+}
+
+// noSpare: a rollout has to give a device back before it can take one, and clients must not notice.
+func (s *Suite) noSpare(ctx context.Context) error {
+	return s.Steps.Do(ctx, harness.Step{Name: "a rollout of it under load, with no device to spare", Cost: "60 s",
+		Cause: "a new pod waits for a device that the rollout does not give back: kubectl -n " + Namespace + " describe pods"}, func(ctx context.Context) error {
 		l := s.load("load-no-spare", 4*time.Minute)
 		l.Target = counted + "." + Namespace + ".svc.cluster.local:8000"
 		return s.underLoad(ctx, l, "rpcs_failed_rolling_no_spare_vf", func(ctx context.Context) error {

@@ -22,6 +22,7 @@ import (
 // The pages, and what the first of them makes.
 const (
 	ownPage   = "docs/start/your-own-service.md"
+	cPage     = "docs/start/your-own-service-in-c.md"
 	slowPage  = "docs/start/when-it-is-slow.md"
 	bearsPage = "docs/start/load-it-bears.md"
 
@@ -41,6 +42,7 @@ type Suite struct {
 func (s *Suite) parts() []harness.Part {
 	return []harness.Part{
 		{Name: "own", Play: s.own},
+		{Name: "c", Play: func(ctx context.Context) error { return s.playPage(ctx, cPage) }},
 		{Name: "paths", Play: s.paths},
 		{Name: "bears", Play: s.bears},
 		{Name: "slow", Play: func(ctx context.Context) error { return s.playPage(ctx, slowPage) }},

@@ -41,7 +41,7 @@ func TestK39OnePageFromAProgramToAnObjective(t *testing.T) {
 
 // The pages that are played hold one command a line, and the folder is made by the first.
 func TestPagesArePlayable(t *testing.T) {
-	for _, page := range []string{ownPage, slowPage, bearsPage} {
+	for _, page := range []string{ownPage, cPage, slowPage, bearsPage} {
 		blocks, err := ReadPage("../../../" + page)
 		if err != nil {
 			t.Fatal(err)

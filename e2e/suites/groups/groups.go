@@ -7,7 +7,6 @@ package groups
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
@@ -133,19 +131,7 @@ func (s *Suite) prepare(ctx context.Context) error {
 }
 
 func (s *Suite) images(ctx context.Context) error {
-	archive := filepath.Join(s.Env.Root, "build", "grouppeer.tar")
-	peer := ociimage.Image{
-		Name: image, Entrypoint: []string{"/grouppeer"}, Files: map[string]string{"/grouppeer": filepath.Join(s.Env.Root, "build", "bin", "grouppeer")},
-	}
-	if err := peer.Write(archive); err != nil {
-		return err
-	}
-	args := []string{"load-image", archive}
-	for _, c := range []string{"operator", "sidecar", "replica"} {
-		args = append(args, filepath.Join(s.Env.Root, "build", "images", c+".tar"))
-	}
-	_, err := s.Env.Cluster(ctx, args...)
-	return err
+	return LoadImages(ctx, s.Env, "operator", "sidecar", "replica")
 }
 
 // apply: the example as it stands, but for its namespace and for processors, of which this machine has few.
@@ -173,8 +159,7 @@ func (s *Suite) apply(ctx context.Context) error {
 
 // peerPod is the clients of a group.
 func peerPod(name, group string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [serve, "%s.%s.svc.cluster.local:8000"]}]}}`, name, Namespace, image, group, Namespace)
+	return Clients{Namespace: Namespace, Pod: name}.Manifest(group)
 }
 
 // show prints what a user would look at.
@@ -209,11 +194,7 @@ func (s *Suite) read(ctx context.Context) (g group, err error) {
 }
 
 func (s *Suite) order(ctx context.Context, into any, args ...string) error {
-	out, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "exec", s.plays.clients, "--", "/grouppeer"}, args...)...)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(out), into)
+	return Clients{Env: s.Env, Namespace: Namespace, Pod: s.plays.clients}.Order(ctx, into, args...)
 }
 
 // under plays something while clients write, and at least until they have written that often after it, and judges what

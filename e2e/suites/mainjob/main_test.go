@@ -10,6 +10,9 @@ package mainjob
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +71,43 @@ var parts = []part{
 	{"installed elsewhere", false, false, elsewhere},
 }
 
+// chosen are the parts to play: those that BOBTAIL_ONLY names, a space of a name written
+// as a dash, upon what they need; the short form; or all of them.
+func chosen(only string, short bool) ([]part, error) {
+	if only == "" {
+		return slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return short && !p.short }), nil
+	}
+	named := map[string]part{}
+	var all []harness.Part
+	for _, p := range parts {
+		name := strings.ReplaceAll(p.name, " ", "-")
+		named[name] = p
+		all = append(all, harness.Part{Name: name})
+	}
+	wanted, err := harness.Choose(all, strings.Split(only, ","))
+	if err != nil {
+		return nil, err
+	}
+	out := []part{{"clean slate", true, true, cleanSlate}}
+	found := false // the service that all parts but that of the charts are about
+	for _, w := range wanted {
+		if w.Name != "every-released-chart" && !found {
+			out, found = append(out, part{"service", true, true, served}), true
+		}
+		out = append(out, named[w.Name])
+	}
+	return out, nil
+}
+
+// served is what the other parts find: the chart of the tree, and the demo's service with
+// patient routers.
+func served(ctx context.Context, t *testing.T, s *suite) {
+	check(t, s.env.Prepare(ctx, s.steps, namespace, service))
+	_, err := s.env.ApplyService(ctx, filepath.Join(s.env.Root, "examples", "demo.yaml"), namespace, service)
+	check(t, err)
+	patient(ctx, t, s)
+}
+
 // target names the report: the short form owes fewer figures.
 func target() string {
 	if testing.Short() {
@@ -96,10 +136,11 @@ func TestMainJob(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, p := range parts {
-		if testing.Short() && !p.short {
-			continue
-		}
+	play, err := chosen(os.Getenv("BOBTAIL_ONLY"), testing.Short())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range play {
 		ok := t.Run(p.name, func(t *testing.T) { p.run(ctx, t, s) })
 		if !ok && p.must {
 			t.Fatalf("%s failed: the rest would prove nothing; log build/log/%s.log", p.name, target())

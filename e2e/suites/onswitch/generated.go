@@ -38,7 +38,7 @@ spec:
 
 // generated: a LatencyExperiment whose load a switch makes, on the workers of a service without a router.
 func (s *Suite) generated(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: "a LatencyExperiment with placement Switch, until it is conclusive", Cost: "4 min",
+	return s.Steps.Do(ctx, harness.Step{Name: "a LatencyExperiment with placement Switch, until it is conclusive", Cost: "2 min",
 		Cause: "no templates come in, or replies find no way: kubectl -n " + Namespace + " describe lexp"}, func(ctx context.Context) error {
 		b, err := newBed(ctx, s.Env, generator)
 		if err != nil {
@@ -54,7 +54,6 @@ func (s *Suite) experiment(ctx context.Context, b *bed) error {
 	if _, err := s.apply(ctx, generator); err != nil {
 		return err
 	}
-	b.pipe.Generate(templatePort, frames.Frame(frames.Ends{SrcPort: 1 << 15, DstPort: 8000}, frames.Request(1, []byte("generated"))), templates)
 	targets, err := s.workers(ctx)
 	if err != nil {
 		return err
@@ -63,7 +62,16 @@ func (s *Suite) experiment(ctx context.Context, b *bed) error {
 	if err := s.Env.Apply(ctx, text); err != nil {
 		return err
 	}
-	conclusive := s.Env.WaitCondition(ctx, 8*time.Minute, Namespace, "lexp", "from-the-switch", "Conclusive=True")
+	// A template costs the checker as much as some entries. So they begin when all 65,536 gaps are there.
+	err = harness.Until(ctx, 5*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+		version, err := s.Env.Kubectl(ctx, "get", "psw", generator.name, "-o", "jsonpath={.status.services[*].configHash}")
+		return version != "", "the switch does not hold the gaps of the load yet", err
+	})
+	if err != nil {
+		return err
+	}
+	b.pipe.Generate(templatePort, frames.Frame(frames.Ends{SrcPort: 1 << 15, DstPort: 8000}, frames.Request(1, []byte("generated"))), templates)
+	conclusive := s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "lexp", "from-the-switch", "Conclusive=True")
 	figure := 0
 	if conclusive == nil {
 		figure = 1

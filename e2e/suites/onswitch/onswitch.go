@@ -62,6 +62,8 @@ var parts = []part{
 	{"kill", (*Suite).switchKilled},
 	{"slo", (*Suite).objective},
 	{"slog", (*Suite).generated},
+	{"crab", (*Suite).redirected},
+	{"aggregator", (*Suite).aggregated},
 	{"leader", (*Suite).oldLeader},
 	{"many", (*Suite).many},
 	{"out", (*Suite).back},
@@ -79,7 +81,7 @@ func (s *Suite) Judge() error {
 
 // Run plays all of it on a running cluster.
 func (s *Suite) Run(ctx context.Context) error {
-	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, "--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560}]`); err != nil {
+	if err := s.Env.Prepare(ctx, s.Steps, Namespace, Service, wayToSwitches...); err != nil {
 		return err
 	}
 	err := s.switchUp(ctx)
@@ -115,6 +117,9 @@ func (s *Suite) play(ctx context.Context) error {
 	}
 	return errors.Join(failed, s.remove(ctx))
 }
+
+// wayToSwitches are the chart's values that let the operator out to all of them.
+var wayToSwitches = []string{"--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560},{"cidr":"10.99.0.1/32","port":9561},{"cidr":"10.99.0.1/32","port":9562}]`}
 
 const switchManifest = `apiVersion: bobtail.dev/v1alpha1
 kind: ProgrammableSwitch

@@ -27,7 +27,7 @@ const root = "../../.."
 // What is put into ConfigMaps is a pipeline that the switch of the suite runs, and the
 // manifest names its digests.
 func TestProgram(t *testing.T) {
-	for _, at := range []site{router, generator} {
+	for _, at := range []site{router, generator, balancer, gatherer} {
 		t.Run(at.name, func(t *testing.T) { testProgram(t, at) })
 	}
 }
@@ -79,6 +79,10 @@ func TestManifestsAndParts(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(patch), &service); err != nil {
 			t.Errorf("%s: %v", patch, err)
 		}
+	}
+	var group v1alpha1.ReplicationGroup
+	if err := yaml.UnmarshalStrict([]byte(s.ledgerManifest()), &group); err != nil || group.Spec.Aggregator.Switch.Name != gatherer.name {
+		t.Errorf("%+v: %v", group.ObjectMeta, err)
 	}
 	var slo v1alpha1.ServiceLevelObjective
 	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, objectiveManifest, slow, Namespace), &slo); err != nil || slo.Spec.TargetRef.Name != slow {

@@ -23,7 +23,7 @@ type podDevice struct {
 func (s *Suite) asAsked(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the status says what each pod got, and that it is what was asked", Cost: "10 s",
 		Cause: "kubectl -n " + Namespace + " get rpcsvc " + Service + " -o jsonpath={.status.podDevices}"}, func(ctx context.Context) error {
-		if err := s.Env.WaitCondition(ctx, 90*time.Second, Namespace, "rpcservices.bobtail.dev", Service, "DeviceAsAsked=True"); err != nil {
+		if err := s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "DeviceAsAsked=True"); err != nil {
 			return err
 		}
 		var got struct {

@@ -48,9 +48,9 @@ func (s *Suite) join(ctx context.Context) error {
 func (s *Suite) ready(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the emulated machine is a Ready node", Cost: "60 s",
 		Cause: "it says what it does: bobtail-cluster logs machine-" + machine}, func(ctx context.Context) error {
-		_, err := s.Env.Kubectl(ctx, "wait", "--for=create", "node/"+node, "--timeout=300s")
+		_, err := s.Env.Kubectl(ctx, "wait", "--for=create", "node/"+node, "--timeout=480s")
 		if err == nil {
-			_, err = s.Env.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+node, "--timeout=120s")
+			_, err = s.Env.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+node, "--timeout=240s")
 		}
 		return err
 	})

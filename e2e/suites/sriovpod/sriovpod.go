@@ -66,7 +66,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	}
 	parts := []func(context.Context) error{s.ready, s.startPlugin, s.apply, s.asAsked, s.traffic}
 	if !s.Short {
-		parts = append(parts, s.rollout, s.privileges)
+		parts = append(parts, s.rollout, s.privileges, s.lost)
 	}
 	for _, part := range parts {
 		if err := part(ctx); err != nil {
@@ -89,7 +89,7 @@ func (s *Suite) apply(ctx context.Context) error {
 			if err := s.Env.Apply(ctx, text); err != nil {
 				return err
 			}
-			if err := s.Env.WaitCondition(ctx, 4*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True"); err != nil {
+			if err := s.Env.WaitCondition(ctx, 8*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True"); err != nil {
 				return err
 			}
 			out, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rpcsvc,pods,endpointslices", "-o", "wide")

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,12 @@ import (
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
 
-// Program is the file of an archive that a pipeline begins with.
-const Program = "v1model.p4"
+// An archive has the folder of a program, by this name, and what it includes beside it.
+const (
+	inArchive = "program"
+	// Program is the file of an archive that a pipeline begins with.
+	Program = inArchive + "/v1model.p4"
+)
 
 // Counts are of frames.
 type Counts struct {
@@ -84,23 +89,33 @@ func (p *Pipe) Close() {
 	p.end.Wait()
 }
 
-// Sources are the files of the program in a folder, without its form for another architecture.
+// Sources are the files that the program in a folder is read from.
 func Sources(folder string) (map[string][]byte, error) {
-	names, err := filepath.Glob(filepath.Join(folder, "*.p4"))
-	if err != nil {
-		return nil, err
-	}
 	out := map[string][]byte{}
-	for _, name := range names {
-		if out[filepath.Base(name)], err = os.ReadFile(name); err != nil {
-			return nil, fmt.Errorf("read the program: %w", err)
+	_, err := model.LoadFrom(Program, func(name string) (string, error) {
+		file := filepath.Join(filepath.Dir(folder), name)
+		if rest, there := strings.CutPrefix(name, inArchive+"/"); there {
+			file = filepath.Join(folder, rest)
 		}
-	}
-	delete(out, "tna.p4")
-	if out[Program] == nil {
-		return nil, fmt.Errorf("there is no %s in %s", Program, folder)
+		text, err := os.ReadFile(file)
+		out[name] = text
+		return string(text), err
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the program: %w", err)
 	}
 	return out, nil
+}
+
+// Read is the program of sources.
+func Read(sources map[string][]byte) (*model.Program, error) {
+	return model.LoadFrom(Program, func(name string) (string, error) {
+		text, there := sources[path.Clean(name)]
+		if !there {
+			return "", fmt.Errorf("there is no file %s", name)
+		}
+		return string(text), nil
+	}, nil)
 }
 
 // Archive is what this data plane takes for a compiled program: a tar file of its sources.
@@ -119,8 +134,8 @@ func Archive(sources map[string][]byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func unpack(archive []byte) (map[string]string, error) {
-	files := map[string]string{}
+func unpack(archive []byte) (map[string][]byte, error) {
+	files := map[string][]byte{}
 	for r := tar.NewReader(bytes.NewReader(archive)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -133,7 +148,7 @@ func unpack(archive []byte) (map[string]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", h.Name, err)
 		}
-		files[path.Clean(h.Name)] = string(text)
+		files[path.Clean(h.Name)] = text
 	}
 }
 
@@ -144,13 +159,7 @@ func (p *Pipe) Load(c *p4.ForwardingPipelineConfig) error {
 	if err != nil {
 		return err
 	}
-	prog, err := model.LoadFrom(Program, func(name string) (string, error) {
-		text, there := files[path.Clean(name)]
-		if !there {
-			return "", fmt.Errorf("there is no file %s", name)
-		}
-		return text, nil
-	}, nil)
+	prog, err := Read(files)
 	if err != nil {
 		return fmt.Errorf("the program: %w", err)
 	}

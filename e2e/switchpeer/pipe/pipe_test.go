@@ -27,7 +27,7 @@ func sources(t testing.TB) map[string][]byte {
 
 func pipeline(t testing.TB, files map[string][]byte) *p4.ForwardingPipelineConfig {
 	t.Helper()
-	prog, err := model.Load("../../../dataplane/p4/router/"+Program, nil)
+	prog, err := Read(sources(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +50,12 @@ func TestLoad(t *testing.T) {
 		files := sources(t)
 		switch name {
 		case "lacks":
-			delete(files, "parser.p4")
+			delete(files, "program/parser.p4")
 		case "switch":
-			files["router.p4"] = append(files["router.p4"], []byte("\nextern what { }\n")...)
+			files["program/router.p4"] = append(files["program/router.p4"], []byte("\nextern what { }\n")...)
 			want = "router.p4"
 		case "other":
-			files["router.p4"] = bytes.Replace(files["router.p4"], []byte("size = 4096;"), []byte("size = 4095;"), 1)
+			files["program/router.p4"] = bytes.Replace(files["program/router.p4"], []byte("size = 4096;"), []byte("size = 4095;"), 1)
 		}
 		if err := p.Load(pipeline(t, files)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)

@@ -28,7 +28,7 @@ const (
 const (
 	AggMalformed  = 12
 	AggMany       = 25
-	AggReasons    = 26
+	AggReasons    = 27
 	aggregate     = "Ingress.aggregate."
 	tell          = "Egress.tell."
 	groupHeader   = 24

@@ -29,8 +29,8 @@ func each(t *testing.T, f func(t *testing.T, s *Switch)) {
 				t.Fatal(err)
 			}
 			f(t, s)
-			if s.Doubles != 0 || s.Invalids != 0 || s.OutOfRange != 0 {
-				t.Errorf("%d double accesses, %d fields of headers that are not there, %d entries that are not there: %s", s.Doubles, s.Invalids, s.OutOfRange, s.LastOdd)
+			if s.Odd() != 0 {
+				t.Errorf("%d double accesses, %d fields of headers that are not there, %d entries that are not there, %d discarded uncounted: %s", s.Doubles, s.Invalids, s.OutOfRange, s.Uncounted, s.LastOdd)
 			}
 		})
 	}
@@ -142,6 +142,28 @@ func TestServiceDeletedWhileRequestsWait(t *testing.T) {
 		out, still := s.Run(still[0], 3)
 		if len(out)+len(still) != 0 || s.Word(Control+"held", 3) != 0 || s.Outcome(3, 20) != 1 {
 			t.Fatalf("%d out, %d in the loop, %d held, %d counted", len(out), len(still), s.Word(Control+"held", 3), s.Outcome(3, 20))
+		}
+	})
+}
+
+// W-13: a request that took a credit of a slot without a worker is discarded, and its row counts it; so is a frame for a
+// station that nobody wrote, and one that ends before its Ethernet header does.
+func TestNobodyThere(t *testing.T) {
+	each(t, func(t *testing.T, s *Switch) {
+		v := small()
+		must(t, s.Add(v))
+		s.Run(v.FromWorker(0, Feedback{N: 1, Incarnation: 5}.Bytes()), 3)
+		row, slot, _, _ := v.Slot(0)
+		must(t, s.Delete(Control+"target", []model.Match{{Value: row}, {Value: slot}}, 0))
+		out, still := s.Run(v.FromClient(40000, Request(1, []byte("hello"))), 3)
+		if len(out)+len(still) != 0 || s.Count(Control+"forwarded", row<<SlotBits) != 1 {
+			t.Errorf("%d out, %d in the loop, %d counted", len(out), len(still), s.Count(Control+"forwarded", row<<SlotBits))
+		}
+		stranger := Frame(Ends{Src: ClientIP, Dst: ClientIP + 9, SrcPort: 53, DstPort: 5353}, []byte("hello"))
+		for reason, data := range map[int][]byte{31: stranger, 4: stranger[:9]} {
+			if out := s.Pass(model.Frame{Port: ClientPort, Data: data}); len(out) != 0 || s.Outcome(0, reason) != 1 {
+				t.Errorf("reason %d: %d out, %d counted", reason, len(out), s.Outcome(0, reason))
+			}
 		}
 	})
 }

@@ -27,7 +27,7 @@ const (
 	CrabUnread     = 6
 	CrabLastHash   = 7
 	CrabNoFallback = 15 // the VIP has none
-	CrabReasons    = 17
+	CrabReasons    = 18
 )
 
 // Balancer is a program that balances connections.

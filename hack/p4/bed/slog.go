@@ -29,6 +29,9 @@ const (
 	SlogReceived
 	SlogRange
 	SlogUnmatched
+	SlogStrange
+	SlogBroken
+	SlogOutcomes
 )
 
 // Generator is a program that makes load.
@@ -182,7 +185,7 @@ func SlogSound(f model.Frame, target int) string {
 
 // Became is how many packets of a target became something.
 func (g *Generator) Became(target, what int) uint64 {
-	return g.Count(slog+"outcomes", uint64(target<<3|what))
+	return g.Count(slog+"outcomes", uint64(target<<4|what))
 }
 
 // InBucket is how many latencies are in a bucket.

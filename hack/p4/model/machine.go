@@ -30,11 +30,14 @@ type Machine struct {
 	touched     []uint64 // by register: the pass of its last access
 
 	Changes uint64 // words of registers that became others
+	counted uint64 // by counters, in all
+	unheard uint64 // packets for a group that has no copies: the replication engine's, not the program's
 
 	// What should not happen.
 	Doubles    uint64 // a register accessed twice in a pass
 	Invalids   uint64 // fields read or written of headers that are not there
 	OutOfRange uint64 // entries of registers and counters that are not there
+	Uncounted  uint64 // packets that the program discarded, and no counter says so (W-13)
 	LastOdd    string
 }
 
@@ -80,6 +83,9 @@ func (m *Machine) random() uint64 { // splitmix64
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
+
+// Odd is how much happened that should not.
+func (m *Machine) Odd() uint64 { return m.Doubles + m.Invalids + m.OutOfRange + m.Uncounted }
 
 func (m *Machine) invalid(slot int) {
 	m.Invalids++
@@ -137,6 +143,7 @@ func (m *Machine) count(c *Counter, at uint64) {
 		return
 	}
 	m.counters[c.index].entry(at)[0]++
+	m.counted++
 	if m.Trace != nil {
 		m.Trace("    %s[%d] counts", c.Name, at)
 	}

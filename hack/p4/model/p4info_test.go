@@ -61,7 +61,7 @@ func checkIDs(t *testing.T, info *p4config.P4Info) {
 	for _, x := range info.Counters {
 		check(0x12, x.Preamble)
 	}
-	if len(info.Tables) != 11 || len(info.Actions) != 14 || len(info.Counters) != 8 {
+	if len(info.Tables) != 11 || len(info.Actions) != 15 || len(info.Counters) != 8 {
 		t.Errorf("%d tables, %d actions, %d counters", len(info.Tables), len(info.Actions), len(info.Counters))
 	}
 }

@@ -41,7 +41,13 @@ func (m *Machine) Pass(in Frame) []Frame {
 	if m.Trace != nil {
 		m.Trace("packet of %d bytes at port %d, from the loop: %v", len(in.Data), in.Port, in.Loop)
 	}
-	return m.Prog.ports[0].run(m, in)
+	counted, unheard := m.counted, m.unheard
+	out := m.Prog.ports[0].run(m, in)
+	if len(out) == 0 && m.counted == counted && m.unheard == unheard {
+		m.Uncounted++
+		m.LastOdd = fmt.Sprintf("no counter, when %x at port %d was discarded", in.Data, in.Port)
+	}
+	return out
 }
 
 // MaxPasses bounds Run.
@@ -170,6 +176,9 @@ func (p *v1Pass) run(m *Machine, in Frame) []Frame {
 
 // copies makes one frame for each copy of a multicast group.
 func (m *Machine) copies(group uint64, leave func(m *Machine, c Copy) []Frame) []Frame {
+	if len(m.Groups[group]) == 0 {
+		m.unheard++
+	}
 	kept := append([]uint64(nil), m.S...)
 	var all []Frame
 	for _, c := range m.Groups[group] {

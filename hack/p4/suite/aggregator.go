@@ -100,9 +100,9 @@ func (p *aggregatorPlayer) members(f []string) error {
 
 func (p *aggregatorPlayer) odd() {
 	for _, a := range append(p.both[:], p.rough[:]...) {
-		if a != nil && a.Doubles+a.Invalids+a.OutOfRange > 0 {
-			p.result.Odd += a.Doubles + a.Invalids + a.OutOfRange
-			p.note("accesses that should not be: " + a.LastOdd)
+		if a != nil && a.Odd() > 0 {
+			p.result.Odd += a.Odd()
+			p.note("things that should not be: " + a.LastOdd)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func AggregatorVectors(file string, p *model.Program) (run int, failed []string,
 				a.Changes-changes, discardedBy(a)-before))
 		}
 	}
-	if odd := a.Doubles + a.Invalids + a.OutOfRange; odd != 0 {
+	if odd := a.Odd(); odd != 0 {
 		failed = append(failed, fmt.Sprintf("aggregator: %d odd accesses, last of %s", odd, a.LastOdd))
 	}
 	return run, failed, nil

@@ -32,8 +32,8 @@ func Cases(folder string, p *model.Program) (run int, failed []string, err error
 			continue
 		}
 		failed = append(failed, r.Failed...)
-		if odd := m.Doubles + m.Invalids + m.OutOfRange; odd > 0 {
-			failed = append(failed, fmt.Sprintf("%s: %d accesses that should not be, last of %s", file, odd, m.LastOdd))
+		if odd := m.Odd(); odd > 0 {
+			failed = append(failed, fmt.Sprintf("%s: %d things that should not be, last of %s", file, odd, m.LastOdd))
 		}
 	}
 	return run, failed, nil

@@ -71,7 +71,7 @@ func PlayCrab(lines io.Reader, v1, tna *model.Program, most uint64) (*Balanced, 
 func (p *crabPlayer) odd() {
 	for _, b := range p.both {
 		if b != nil {
-			p.result.Odd += b.Doubles + b.Invalids + b.OutOfRange
+			p.result.Odd += b.Odd()
 		}
 	}
 }

@@ -51,7 +51,7 @@ func Play(lines io.Reader, p *model.Program, most uint64) (*Lockstep, error) {
 
 func (p *player) odd() {
 	if p.sw != nil {
-		p.result.Odd += p.sw.Doubles + p.sw.Invalids + p.sw.OutOfRange
+		p.result.Odd += p.sw.Odd()
 		p.unasked()
 	}
 }

@@ -94,8 +94,9 @@ func (b *Bench) Plant(m Mutation) (string, error) {
 	if strings.HasSuffix(m.File, ".go") {
 		return b.plantInGo(m, text)
 	}
+	planted := filepath.Join(b.Root, m.File)
 	files := func(name string) (string, error) {
-		if filepath.Base(name) == filepath.Base(m.File) {
+		if filepath.Clean(name) == planted {
 			return text, nil
 		}
 		raw, err := os.ReadFile(name)

@@ -36,5 +36,6 @@ const (
 	RCredited     = 28
 	RNobody       = 29
 	RShed         = 30
+	RNowhere      = 31
 	reasons       = 32
 )

@@ -55,7 +55,7 @@ type slogWorld struct {
 	result  *Generated
 	due     slogReplies
 	buckets [bed.SlogBeyond + 1]uint64
-	became  [8][8]uint64 // by target and what
+	became  [8][bed.SlogOutcomes]uint64 // by target and what
 	turn    int
 	now     uint64
 }
@@ -184,7 +184,7 @@ func (w *slogWorld) end(template model.Frame) {
 	}
 	w.became[0][bed.SlogSpent]++
 	for t := range slogWeights {
-		for what := bed.SlogSkipped; what <= bed.SlogUnmatched; what++ {
+		for what := bed.SlogSkipped; what < bed.SlogOutcomes; what++ {
 			if got := w.g.Became(t, what); got != w.became[t][what] {
 				w.wrong("%d of target %d became %d, want %d", got, t, what, w.became[t][what])
 			}
@@ -195,7 +195,7 @@ func (w *slogWorld) end(template model.Frame) {
 			w.wrong("%d latencies in bucket %d, want %d", got, b, want)
 		}
 	}
-	w.result.Odd = w.g.Doubles + w.g.Invalids + w.g.OutOfRange
+	w.result.Odd = w.g.Odd()
 }
 
 // SlogGaps are gaps in seconds between packets of a generator that draws by itself.
@@ -260,12 +260,16 @@ func SlogShells(a, b *model.Program, seed, frames uint64) (differences uint64, f
 		}
 	}
 	for t := range 256 {
-		for what := bed.SlogSkipped; what <= bed.SlogUnmatched; what++ {
+		for what := bed.SlogSkipped; what < bed.SlogOutcomes; what++ {
 			if m, n := both[0].Became(t, what), both[1].Became(t, what); m != n {
 				differences++
 				first = append(first, fmt.Sprintf("seed %d: %d and %d of target %d became %d", seed, m, n, t, what))
 			}
 		}
+	}
+	if odd := both[0].Odd() + both[1].Odd(); odd > 0 {
+		differences += odd
+		first = append(first, fmt.Sprintf("seed %d: %d things that should not be: %s%s", seed, odd, both[0].LastOdd, both[1].LastOdd))
 	}
 	return differences, first[:min(len(first), shownDifferences)], nil
 }

@@ -150,7 +150,7 @@ func TestReasons(t *testing.T) {
 		"INDEX": RIndex, "REPORT": RReport, "COUNTERS": RCounters, "SOURCE": RSource, "OPTION_SIZE": ROptionSize,
 		"OPTION_LENGTH": ROptionLength, "FORWARDER": RForwarder, "TRAILING": RTrailing, "NOT_SERVED": RNotServed, "OPTION": ROption,
 		"POLICY": RPolicy, "NO_ROOM": RNoRoom, "FULL": RFull, "LATE": RLate, "OLD": ROld, "REPORTED": RReported,
-		"CREDITED": RCredited, "NOBODY": RNobody, "SHED": RShed, "NONE": 0}
+		"CREDITED": RCredited, "NOBODY": RNobody, "SHED": RShed, "NOWHERE": RNowhere, "NONE": 0}
 	found := regexp.MustCompile(`const reason_t R_(\w+) = (\d+);`).FindAllStringSubmatch(string(text), -1)
 	if len(found) != len(have) {
 		t.Errorf("the program has %d reasons, the suite %d", len(found), len(have))

@@ -198,7 +198,7 @@ func oneVector(p *model.Program, v vector, data []byte, feedback bool, want expe
 	if (want.verdict == discards || want.verdict == drops) && s.State() != state {
 		j.fail("a packet that was refused changed registers (R-54)")
 	}
-	if odd := s.Doubles + s.Invalids + s.OutOfRange; odd != 0 {
+	if odd := s.Odd(); odd != 0 {
 		j.fail("%d odd accesses, last of %s", odd, s.LastOdd)
 	}
 	return j.failed

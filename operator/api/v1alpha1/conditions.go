@@ -246,6 +246,8 @@ const (
 	// k8s.v1.cni.cncf.io/network-status yet.
 	ReasonNetworkStatusMissing = "NetworkStatusMissing"
 
+	// ReasonNetworkNotMade: a pod has had a node for 60 s, and what makes its interfaces fails.
+	ReasonNetworkNotMade = "NetworkNotMade"
 	// ReasonNetworkStatusLate: it has run for 30 s and still has none.
 	ReasonNetworkStatusLate = "NetworkStatusLate"
 
@@ -420,6 +422,10 @@ const (
 	// ReasonNoNodeAddress: no node has an address of the family whose node ports
 	// are to be redirected.
 	ReasonNoNodeAddress = "NoNodeAddress"
+
+	// ReasonServersOnDevice: the Service selects servers of an RpcService that are on a
+	// device of their own and do not listen on the pod network.
+	ReasonServersOnDevice = "ServersOnDevice"
 
 	// ReasonSessionAffinity: no policy sends all connections of a client to one
 	// server.

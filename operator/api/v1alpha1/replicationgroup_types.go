@@ -68,6 +68,7 @@ type ReplicationGroupList struct {
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="`restore` cannot be changed: a group begins once; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.restore) || self.storage.policy == 'Always'",message="`restore` may not be specified with `storage.policy` Volatile: its members keep no disk that could be filled"
+// +kubebuilder:validation:XValidation:rule="!has(self.aggregator) || self.protocol == 'HovercRaftPlusPlus'",message="`aggregator` needs `protocol` HovercRaftPlusPlus: the others have none; leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.server.podTemplate)",message="`server.podTemplate` may not be specified: members are not made from one yet; use the short fields of `server`"
 type ReplicationGroupSpec struct {
 	// members is how many there are. 3 survive the loss of one, 5 of two, 7 of three,
@@ -80,8 +81,8 @@ type ReplicationGroupSpec struct {
 
 	// protocol is how members agree. With HovercRaft clients talk to a flow-control
 	// box, and every member answers its share. HovercRaftPlusPlus adds an aggregator
-	// between the leader and its followers. Both boxes and aggregator are pods of the
-	// operator's.
+	// between the leader and its followers. Boxes are pods of the operator's, and so is
+	// the aggregator unless `aggregator` says otherwise.
 	// +optional
 	// +kubebuilder:default=Raft
 	Protocol ReplicationProtocol `json:"protocol,omitempty"`
@@ -97,6 +98,11 @@ type ReplicationGroupSpec struct {
 	// repliers says who answers a request of a HovercRaft group.
 	// +optional
 	Repliers *GroupRepliers `json:"repliers,omitempty"`
+
+	// aggregator says where the aggregator of a HovercRaft++ group is: in a pod when
+	// absent, or in a switch.
+	// +optional
+	Aggregator *GroupAggregator `json:"aggregator,omitempty"`
 
 	// inFlightLimit is how many requests the leader, or the flow-control box, has let in
 	// that are not answered yet. It answers DROP to more, which always means that nothing

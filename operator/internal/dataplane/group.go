@@ -86,7 +86,12 @@ type GroupAggregator struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Port    int    `json:"port"`
+	// Messages is Tagged when empty; BySource of a switch, which checks no tag.
+	Messages string `json:"messages,omitempty"`
 }
+
+// MessagesBySource: what has no tag is believed by where it comes from.
+const MessagesBySource = "BySource"
 
 // GroupMember is where one is found.
 type GroupMember struct {

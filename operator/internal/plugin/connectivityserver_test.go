@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bobtail-dev/bobtail/hack/test/controlplane"
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/connectivity"
 )
@@ -23,8 +23,7 @@ import (
 // enforces the restricted Pod Security standard, and its own words of a quota that is
 // used up become an error that helps. There is no kubelet, so nothing runs.
 func TestConnectivityAtARealAPIServer(t *testing.T) {
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: needs.APIServer(t),
-		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute, CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: 5 * time.Minute}}
+	env := controlplane.At(needs.APIServer(t), "../../../crds")
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)

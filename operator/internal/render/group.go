@@ -63,7 +63,7 @@ func GroupObjects(in Input) []Object {
 	if HasBox(in.Group) {
 		objects = append(objects, boxPolicy(in), boxService(in), boxDeployment(in))
 	}
-	if HasAggregator(in.Group) {
+	if aggregatesInPod(in.Group) || HasAggregator(in.Group) && in.HadAggregator {
 		objects = append(objects, aggregatorPolicy(in), aggregatorDeployment(in))
 	}
 	return objects
@@ -165,7 +165,7 @@ func memberService(in Input) *corev1.Service {
 func memberPolicy(in Input) *networkingv1.NetworkPolicy {
 	from := podsOf(in, v1alpha1.ComponentMember)
 	if HasAggregator(in.Group) {
-		from = append(from, podsOf(in, v1alpha1.ComponentAggregator)...)
+		from = append(from, aggregatorPeers(in)...)
 	}
 	return policy(in, MemberSetName(in.Group), v1alpha1.ComponentMember,
 		networkingv1.NetworkPolicyIngressRule{Ports: []networkingv1.NetworkPolicyPort{port(corev1.ProtocolUDP, RequestPort)}},

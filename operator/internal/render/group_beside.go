@@ -28,12 +28,23 @@ func HasAggregator(g *v1alpha1.ReplicationGroup) bool {
 	return g.Spec.Protocol == v1alpha1.ReplicationHovercRaftPlusPlus
 }
 
+// AggregatesOnSwitch says whether that is a switch.
+func AggregatesOnSwitch(g *v1alpha1.ReplicationGroup) bool {
+	a := g.Spec.Aggregator
+	return HasAggregator(g) && a != nil && a.Placement == v1alpha1.AggregatorOnSwitch && a.Switch != nil
+}
+
+// aggregatesInPod says whether it is a pod.
+func aggregatesInPod(g *v1alpha1.ReplicationGroup) bool {
+	return HasAggregator(g) && !AggregatesOnSwitch(g)
+}
+
 // Beside are the components of a group's pods that are not members.
 func Beside(g *v1alpha1.ReplicationGroup) (components []string) {
 	if HasBox(g) {
 		components = append(components, v1alpha1.ComponentBox)
 	}
-	if HasAggregator(g) {
+	if aggregatesInPod(g) {
 		components = append(components, v1alpha1.ComponentAggregator)
 	}
 	return components
@@ -50,6 +61,19 @@ func BoxEntry(pod, address string) dataplane.GroupBox {
 // AggregatorEntry is the aggregator in the document, named by its pod.
 func AggregatorEntry(pod, address string) *dataplane.GroupAggregator {
 	return &dataplane.GroupAggregator{Name: pod, Address: address, Port: AggregatorPort}
+}
+
+// SwitchEntry is a switch as the aggregator in the document, named by its ProgrammableSwitch.
+func SwitchEntry(s *v1alpha1.GroupSwitch) *dataplane.GroupAggregator {
+	return &dataplane.GroupAggregator{Name: s.Name, Address: s.Address, Port: AggregatorPort, Messages: string(s.Messages)}
+}
+
+// aggregatorPeers are where members hear an aggregator from: its pods, or the switch's address.
+func aggregatorPeers(in Input) []networkingv1.NetworkPolicyPeer {
+	if !AggregatesOnSwitch(in.Group) {
+		return podsOf(in, v1alpha1.ComponentAggregator)
+	}
+	return []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: in.Group.Spec.Aggregator.Switch.Address + "/32"}}}
 }
 
 func podsOf(in Input, component string) []networkingv1.NetworkPolicyPeer {
@@ -97,6 +121,9 @@ func aggregatorDeployment(in Input) *appsv1.Deployment {
 	d := besideDeployment(in, v1alpha1.ComponentAggregator,
 		corev1.ContainerPort{Name: "members", ContainerPort: AggregatorPort, Protocol: corev1.ProtocolUDP})
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	if AggregatesOnSwitch(in.Group) {
+		d.Spec.Replicas = ptr[int32](0) // it was there before the switch, and may be again
+	}
 	return d
 }
 

@@ -115,3 +115,45 @@ func TestTrafficMatrixBesideMembers(t *testing.T) {
 		}
 	}
 }
+
+// W-8: with a switch no aggregator runs beside the members, which hear it from its address alone; the one that was there rests.
+func TestSwitchInThePlaceOfAnAggregator(t *testing.T) {
+	in := stock(t)
+	in.Group.Spec.Aggregator = &v1alpha1.GroupAggregator{Placement: v1alpha1.AggregatorOnSwitch, Switch: &v1alpha1.GroupSwitch{Name: "leaf", Address: "192.0.2.1", Messages: v1alpha1.SwitchMessagesBySource}}
+	for _, had := range []bool{false, true} {
+		in.HadAggregator = had
+		resting := 0
+		for _, o := range GroupObjects(in) {
+			if d, is := o.(*appsv1.Deployment); is && d.Name == BesideName(in.Group, v1alpha1.ComponentAggregator) {
+				resting++
+				if *d.Spec.Replicas != 0 {
+					t.Errorf("%d aggregators run beside a switch", *d.Spec.Replicas)
+				}
+			}
+		}
+		if had != (resting == 1) {
+			t.Errorf("%d Deployments of an aggregator, where there was one before: %v", resting, had)
+		}
+	}
+	var from []string
+	for _, rule := range memberPolicy(in).Spec.Ingress {
+		for _, port := range rule.Ports {
+			for _, peer := range rule.From {
+				if port.Port.IntVal != MemberPort {
+					continue
+				}
+				if peer.IPBlock != nil {
+					from = append(from, peer.IPBlock.CIDR)
+				} else {
+					from = append(from, peer.PodSelector.MatchLabels[v1alpha1.LabelComponent])
+				}
+			}
+		}
+	}
+	if got := strings.Join(from, " "); got != v1alpha1.ComponentMember+" 192.0.2.1/32" {
+		t.Errorf("members hear %s", got)
+	}
+	if e := SwitchEntry(in.Group.Spec.Aggregator.Switch); e.Name != "leaf" || e.Address != "192.0.2.1" || e.Port != AggregatorPort || e.Messages != "BySource" {
+		t.Errorf("%+v", e)
+	}
+}

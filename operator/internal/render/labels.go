@@ -5,7 +5,13 @@
 // the labels bobtail.dev/service and bobtail.dev/component, and cannot change.
 package render
 
-import "k8s.io/apimachinery/pkg/util/validation"
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+)
 
 const (
 	labelName      = "app.kubernetes.io/name"
@@ -31,6 +37,17 @@ func recommended(name, instance, component string) map[string]string {
 		labels[labelComponent] = component
 	}
 	return labels
+}
+
+// ServerLabels are those of a service's server pods, the user's own among them, but for the
+// version.
+func ServerLabels(s *v1alpha1.RpcService) map[string]string {
+	ours := recommended(nameService, s.Name, v1alpha1.ComponentServer)
+	maps.Copy(ours, Selector(s.Name, v1alpha1.ComponentServer))
+	if t := s.Spec.Server.PodTemplate; t != nil {
+		return under(v1alpha1.Plain(t.Metadata.Labels), ours)
+	}
+	return ours
 }
 
 // versioned adds the version of our images to the labels of pods that hold them, and

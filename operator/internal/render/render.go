@@ -70,6 +70,8 @@ type Input struct {
 	Replicas, MaxUnavailable int32
 	// Restoring: the group is to begin with what `spec.restore` names.
 	Restoring bool
+	// HadAggregator: its aggregator has been a pod's, whose Deployment is there.
+	HadAggregator bool
 
 	// Standing is what the live server Deployment says of its cores; the zero value:
 	// nothing.

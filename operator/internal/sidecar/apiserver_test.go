@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bobtail-dev/bobtail/hack/test/controlplane"
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
 )
 
@@ -29,7 +29,7 @@ import (
 // enough, and nothing else is granted.
 func TestRoleOfOneNameSuffices(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: needs.APIServer(t)}
+	env := controlplane.At(needs.APIServer(t))
 	rest, err := env.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -14,15 +14,17 @@ type Program string
 
 // The programs (dataplane/p4).
 const (
-	ProgramRouter  Program = "router"
-	ProgramCRAB    Program = "crab"
-	ProgramSLOG    Program = "slog"
-	ProgramUnknown Program = ""
+	ProgramRouter     Program = "router"
+	ProgramCRAB       Program = "crab"
+	ProgramSLOG       Program = "slog"
+	ProgramAggregator Program = "aggregator"
+	ProgramUnknown    Program = ""
 )
 
 // marks are tables that only one program has.
 var marks = map[Program][]string{
 	ProgramRouter: {tableService, tableMember}, ProgramCRAB: {tableVIP, tableRing, tableSpread}, ProgramSLOG: {tableSource, tableGap, tableReply},
+	ProgramAggregator: {tableGroupOf, tableReceiver, tableNames},
 }
 
 // Program says which one it is, by its tables.

@@ -33,7 +33,7 @@ func newProgrammed(t *testing.T, name string) programmed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := model.LoadFrom(pipe.Program, func(file string) (string, error) { return string(sources[file]), nil }, nil)
+	prog, err := pipe.Read(sources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,8 @@ const (
 	Malformed Fate = "malformed"
 	// OldReport is FEEDBACK that was not believed: older than what was known.
 	OldReport Fate = "old-feedback"
+	// Astray requests were placed in a slot whose worker the switch does not know.
+	Astray Fate = "astray"
 )
 
 // Refused says that a client was told DROP.
@@ -49,6 +51,8 @@ const (
 	counterForwarded = "forwarded"
 	outcomesEach     = 32
 	slotsEach        = 32
+	// astraySlot is where a row counts requests of slots without a target (router.p4).
+	astraySlot = 0
 	// lastMalformed is the highest of the reasons that mean a packet was discarded unread.
 	lastMalformed = 19
 )
@@ -83,6 +87,9 @@ func (i *Info) CellsOf(p Place) map[Cell]Fate {
 		add(counterOutcomes, int64(p.ID)*outcomesEach+reason, fate)
 	}
 	for n, w := range p.Slots {
+		if n%Slots == 0 {
+			add(counterForwarded, int64(p.Base+n/Slots)*slotsEach+astraySlot, Astray)
+		}
 		if w.IsValid() {
 			add(counterForwarded, int64(p.Base+n/Slots)*slotsEach+int64(n%Slots)+1, Placed)
 		}

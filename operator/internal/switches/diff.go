@@ -68,7 +68,7 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 		d.Used[h.table]++
 		places[h.key] = h
 	}
-	var writes []Write
+	var first, writes []Write
 	for _, w := range wanted {
 		h, there := places[w.key]
 		delete(places, w.key)
@@ -79,6 +79,10 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 		case h.value == w.value:
 		case !o.ours(h, kept):
 			d.Contested = report(d.Contested, h)
+		case anew[h.table]:
+			d.Changed++
+			first = append(first, Write{p4.Update_DELETE, bare(h)})
+			writes = append(writes, Write{p4.Update_INSERT, tagged(w, o.Tag)})
 		default:
 			d.Changed++
 			writes = append(writes, Write{p4.Update_MODIFY, tagged(w, o.Tag)})
@@ -97,6 +101,9 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 	}
 	slices.Sort(d.Strangers)
 	d.Steps = ordered(writes, stale)
+	if len(first) > 0 {
+		d.Steps = slices.Insert(d.Steps, 0, first)
+	}
 	return d
 }
 

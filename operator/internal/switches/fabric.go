@@ -20,7 +20,7 @@ const (
 
 // Ranks of the tables.
 var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableBucket: 1, tableAdmit: 3, tableObjective: 3, tableService: 4,
-	tableSpread: 3, tableVIP: 4, tableGap: 1, tableReply: 3, tableSource: 4}
+	tableSpread: 3, tableVIP: 4, tableGap: 1, tableReply: 3, tableSource: 4, tableReceiver: 1, tableNames: 1, tableGroupOf: 4}
 
 // Flood is what the program adds the port to by which a frame came: the sum is the
 // multicast group of all other ports, so that nobody hears himself.
@@ -73,7 +73,7 @@ func (i *Info) Entries(f Fabric) ([]Entry, error) {
 		for a := p.Masked().Addr(); p.Contains(a); a = a.Next() {
 			address := number(a)
 			rows = append(rows, Row{Table: tableOwn, Match: []Match{{Field: "hdr.ipv4.dst", Value: address}}, Action: "is_own"})
-			if i.Program() != ProgramCRAB { // whose packets keep their clients' addresses
+			if i.byName[tableOwnSource] != nil || i.Program() == ProgramRouter { // the others' packets keep their senders' addresses, or are known by them
 				rows = append(rows, Row{Table: tableOwnSource, Match: []Match{{Field: "hdr.ipv4.src", Value: address}}, Action: "is_own_source"})
 			}
 			rows = append(rows, Row{Table: tableAddress, Match: []Match{{Field: "hdr.arp.target", Value: address}, {Field: "hdr.arp.operation", Value: arpRequest}, {Field: "hdr.arp.protocol", Value: etherIPv4}},

@@ -225,6 +225,9 @@ const (
 	Spent      Fate = "spent" // templates after the last packet
 )
 
+// runOutcomes are the numbers of what can become of a packet (headers.p4 of slog).
+const runOutcomes = 16
+
 // RunCells are the counters of a run, and what each counts. Replies of nobody are counted under number 0 (headers.p4 of
 // slog).
 func (i *Info) RunCells(r Run) map[Cell]Fate {
@@ -234,7 +237,7 @@ func (i *Info) RunCells(r Run) map[Cell]Fate {
 		return out
 	}
 	add := func(target, what int, fate Fate) {
-		out[Cell{c.GetPreamble().GetId(), int64(target<<3 | what)}] = fate
+		out[Cell{c.GetPreamble().GetId(), int64(target*runOutcomes + what)}] = fate
 	}
 	for n := range r.Targets {
 		add(n, 4, Sent)

@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"reflect"
@@ -63,6 +64,10 @@ func member(t *testing.T, say func(policy wire.Policy, body string) string) *Cli
 			p, _ := answer.Append(nil)
 			if h.Options.Session != 0 {
 				p = append(p, 0) // done
+			}
+			if h.Options.Session != 0 && h.Options.Sequence == 0 { // a session is opened
+				_, _ = conn.WriteToUDPAddrPort(binary.BigEndian.AppendUint64(p, 1), from)
+				continue
 			}
 			_, _ = conn.WriteToUDPAddrPort(append(p, say(h.Policy, string(h.Payload))...), from)
 		}

@@ -4,6 +4,7 @@ package replica
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -58,7 +59,8 @@ type Client struct {
 	idle   []*session
 }
 
-// A session has one write under way at a time. Its number rises with each.
+// A session has one write under way at a time. Its number rises with each, from
+// what the group said when it opened the session.
 type session struct{ id, seq uint64 }
 
 type stats struct{ attempts, redirects, timeouts, refused atomic.Uint64 }
@@ -88,18 +90,24 @@ func (c *Client) Counters() (attempts, redirects, timeouts, refused uint64) {
 	return c.stats.attempts.Load(), c.stats.redirects.Load(), c.stats.timeouts.Load(), c.stats.refused.Load()
 }
 
-// Write has the group execute a request, once, on every member.
+// Write has the group execute a request, once, on every member. The first writes
+// of a client, as many as are under way at once, open a session each: one more
+// request to the group.
 func (c *Client) Write(ctx context.Context, payload []byte) ([]byte, error) {
-	s := c.takeSession()
+	reply, err := c.writeOnce(ctx, payload)
+	if errors.Is(err, errSession) { // forgotten by the group, and nothing of this write was under way before
+		reply, err = c.writeOnce(ctx, payload)
+	}
+	return reply, err
+}
+
+func (c *Client) writeOnce(ctx context.Context, payload []byte) ([]byte, error) {
+	s, err := c.takeSession(ctx)
+	if err != nil {
+		return nil, err
+	}
 	s.seq++
 	reply, err := c.ask(ctx, &r2p2.Request{Payload: payload, Policy: wire.ReplicatedWrite, Session: s.id, Sequence: s.seq})
-	if errors.Is(err, errSession) { // forgotten by the group, and nothing of this write was under way before
-		*s = session{id: fresh(), seq: 1}
-		reply, err = c.ask(ctx, &r2p2.Request{Payload: payload, Policy: wire.ReplicatedWrite, Session: s.id, Sequence: s.seq})
-	}
-	if errors.Is(err, errSession) {
-		err = ErrUnknownOutcome
-	}
 	c.giveBack(s, err)
 	return reply, err
 }
@@ -121,26 +129,41 @@ func (c *Client) ReadAt(ctx context.Context, member netip.AddrPort, payload []by
 
 // errSession: the group does not know the session (any more), and said so before
 // anything of the request could have been executed.
-var errSession = errors.New("replica: session forgotten")
+var errSession = fmt.Errorf("%w: the group forgot the session", ErrNotExecuted)
 
-func fresh() uint64 { return rand.Uint64() | 1 }
-
-func (c *Client) takeSession() *session {
+func (c *Client) takeSession(ctx context.Context) (*session, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if n := len(c.idle); n > 0 {
 		s := c.idle[n-1]
 		c.idle = c.idle[:n-1]
-		return s
+		c.mu.Unlock()
+		return s, nil
 	}
-	return &session{id: fresh()}
+	c.mu.Unlock()
+	return c.open(ctx)
+}
+
+// open begins a session by its number 0. Asked for twice it is opened once. The
+// answer is the number that its writes follow, above any that an older session of
+// that name had.
+func (c *Client) open(ctx context.Context) (*session, error) {
+	s := &session{id: rand.Uint64() | 1}
+	reply, err := c.ask(ctx, &r2p2.Request{Policy: wire.ReplicatedWrite, Session: s.id})
+	if err == nil && len(reply) != openedBytes {
+		err = fmt.Errorf("%d bytes", len(reply))
+	}
+	if err != nil { // the write itself was not sent
+		return nil, fmt.Errorf("%w: no session was opened: %v", ErrNotExecuted, err)
+	}
+	s.seq = binary.BigEndian.Uint64(reply)
+	return s, nil
 }
 
 // giveBack keeps a session for the next write: also after an unknown outcome,
 // since a later number makes a late copy of this one void.
 func (c *Client) giveBack(s *session, err error) {
-	if errors.Is(err, ErrUnknownOutcome) && s.seq == 1 {
-		return // it may not exist yet: the next number would be refused
+	if errors.Is(err, errSession) {
+		return
 	}
 	if errors.Is(err, ErrNotExecuted) {
 		s.seq-- // nobody has seen it
@@ -242,6 +265,8 @@ func (a *asking) once(ctx context.Context, wait time.Duration) (reply []byte, do
 	}
 	return nil, false, nil
 }
+
+const openedBytes = 8 // of the answer to number 0
 
 // The first byte of an answer to a write with a session.
 const (

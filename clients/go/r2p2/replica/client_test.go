@@ -29,9 +29,13 @@ type member struct {
 	addr netip.AddrPort
 
 	mu   sync.Mutex
-	seen []asked
+	seen []asked // without the openings of sessions
 	say  func(asked) (wire.Type, []byte)
+	open func(asked) (wire.Type, []byte) // nil: it is opened
 }
+
+// opened is the number that the writes of a session follow.
+const opened = 1000
 
 const silent = wire.Type(255)
 
@@ -61,8 +65,13 @@ func (m *member) serve() {
 		}
 		a := asked{h.Options.Session, h.Options.Sequence, h.Policy, string(h.Payload)}
 		m.mu.Lock()
-		m.seen = append(m.seen, a)
-		kind, payload := m.say(a)
+		kind, payload := wire.Reply, binary.BigEndian.AppendUint64([]byte{0}, opened)
+		if a.session == 0 || a.seq != 0 {
+			m.seen = append(m.seen, a)
+			kind, payload = m.say(a)
+		} else if m.open != nil {
+			kind, payload = m.open(a)
+		}
 		m.mu.Unlock()
 		if kind == silent {
 			continue
@@ -133,7 +142,7 @@ func TestGoesWhereTheLeaderIs(t *testing.T) {
 		t.Errorf("the follower was asked %d times, want 1", n)
 	}
 	for i, a := range leader.requests() {
-		if a.policy != wire.ReplicatedWrite || a.seq != uint64(i+1) || a.session == 0 || a.session != leader.requests()[0].session {
+		if a.policy != wire.ReplicatedWrite || a.seq != uint64(opened+i+1) || a.session == 0 || a.session != leader.requests()[0].session {
 			t.Errorf("write %d: %+v", i, a)
 		}
 	}
@@ -204,7 +213,7 @@ func TestRefusalAfterSilenceIsUnknown(t *testing.T) {
 // A session that the group has forgotten is replaced where nothing was under way.
 func TestForgottenSession(t *testing.T) {
 	m := newMember(t, func(a asked) (wire.Type, []byte) {
-		if a.seq > 1 {
+		if a.seq > opened+1 {
 			return wire.Reply, []byte{2}
 		}
 		return wire.Reply, []byte("\x00ok")
@@ -224,6 +233,26 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
+// A write whose session could not be opened was not sent, however that ended.
+func TestUnopenedSession(t *testing.T) {
+	for name, open := range map[string]func(asked) (wire.Type, []byte){
+		"no answer":       always(silent, nil),
+		"not known there": always(wire.Reply, []byte{2}), // a group of before there was number 0
+		"another answer":  always(wire.Reply, []byte("\x00short")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMember(t, always(wire.Reply, []byte("\x00ok")))
+			m.mu.Lock()
+			m.open = open
+			m.mu.Unlock()
+			_, err := dial(t, 3*silence, silence, m).Write(t.Context(), []byte("w"))
+			if !errors.Is(err, ErrNotExecuted) || errors.Is(err, ErrUnknownOutcome) || len(m.requests()) != 0 {
+				t.Errorf("%v, %d writes sent", err, len(m.requests()))
+			}
+		})
+	}
+}
+
 // What is known at the end of the time depends on whether an attempt was left
 // without an answer, not on the last one.
 func TestWhatIsKnownAtTheEnd(t *testing.T) {
@@ -237,8 +266,7 @@ func TestWhatIsKnownAtTheEnd(t *testing.T) {
 	}
 }
 
-// The number of a write that was only refused is used for the next one: the first
-// number a group sees of a session is 1.
+// The number of a write that was only refused is used for the next one.
 func TestRefusedWriteUsesNoNumber(t *testing.T) {
 	m := newMember(t, func(a asked) (wire.Type, []byte) {
 		if a.body == "long" {
@@ -253,8 +281,8 @@ func TestRefusedWriteUsesNoNumber(t *testing.T) {
 	if _, err := c.Write(t.Context(), []byte("w")); err != nil {
 		t.Fatal(err)
 	}
-	if last := m.requests()[len(m.requests())-1]; last.seq != 1 {
-		t.Errorf("number %d, want 1", last.seq)
+	if last := m.requests()[len(m.requests())-1]; last.seq != opened+1 {
+		t.Errorf("number %d, want %d", last.seq, opened+1)
 	}
 }
 

@@ -23,8 +23,29 @@ import (
 // attach does what Multus does for a pod.
 func (w *world) attach(s *sidecar, ips string) {
 	w.t.Helper()
-	status := fmt.Sprintf(`[{"name":%q,"interface":"net1","ips":[%s]}]`, w.ns+"/data", ips)
+	w.tell(s, fmt.Sprintf(`[{"name":%q,"interface":"net1","ips":[%s]}]`, w.ns+"/data", ips))
+}
+
+// tell writes whatever it is into a pod's network-status.
+func (w *world) tell(s *sidecar, status string) {
+	w.t.Helper()
 	w.patch(&corev1.Pod{}, s.pod, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, netstatus.AnnotationStatus, status))
+}
+
+// tellWrongly has a pod's network tell what is not believed, each with a reason of its own.
+func (w *world) tellWrongly(s *sidecar) {
+	w.t.Helper()
+	network := w.ns + "/data"
+	for _, wrong := range []struct{ status, reason string }{
+		{"{", v1alpha1.ReasonNetworkStatusMalformed},
+		{"[]", v1alpha1.ReasonNetworkNotAttached},
+		{`[{"name":"` + network + `","interface":"net2","ips":["10.77.0.1"]}]`, v1alpha1.ReasonNetworkNotAttached},
+		{`[{"name":"` + network + `","interface":"net1"}]`, v1alpha1.ReasonAddressMissing},
+		{`[{"name":"` + network + `","interface":"net1","ips":["10.77.0.1","10.77.0.2"]}]`, v1alpha1.ReasonAddressAmbiguous},
+	} {
+		w.tell(s, wrong.status)
+		w.waitCondition(v1alpha1.ConditionAddressed, metav1.ConditionFalse, wrong.reason)
+	}
 }
 
 // published are the ready addresses in the slices of a Service that carry this manager.
@@ -98,10 +119,12 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	w.template = map[string]string{netstatus.AnnotationNetwork: w.ns + "/data", render.AnnotationDevice: "AFXDP " + w.ns + "/data"}
 	// Routers first: of two pods with one address the older keeps it, and a second may pass in between.
 	routers := []*sidecar{w.pod(v1alpha1.ComponentRouter, 0), w.pod(v1alpha1.ComponentRouter, 0)}
-	servers := []*sidecar{w.pod(v1alpha1.ComponentServer, 2), w.pod(v1alpha1.ComponentServer, 2)}
-	w.attach(servers[0], `"10.77.0.1","fd00::1"`)
 	w.attach(routers[0], `"10.77.0.3"`)
 	w.attach(routers[1], `"10.77.0.4"`)
+	servers := []*sidecar{w.pod(v1alpha1.ComponentServer, 2)}
+	w.tellWrongly(servers[0])
+	w.attach(servers[0], `"10.77.0.1","fd00::1"`)
+	servers = append(servers, w.pod(v1alpha1.ComponentServer, 2))
 	w.attach(servers[1], `"10.77.0.3"`)
 	w.waitCondition(v1alpha1.ConditionAddressed, metav1.ConditionFalse, v1alpha1.ReasonAddressDuplicated)
 	w.attach(servers[1], `"10.77.0.2"`)

@@ -58,7 +58,16 @@ var groupAdmission = []admission{
 	{"4097 in flight", `{spec: {inFlightLimit: 4097}}`, "spec.inFlightLimit"},
 	{"no image", `{spec: {server: {image: ""}}}`, "spec.server.image"},
 	{"a variable that is taken", `{spec: {server: {env: [{name: BOBTAIL_DATA, value: x}]}}}`, "`name` must not be POD_IP"},
-	{"an aggregator, which no field is for yet", `{spec: {aggregator: {}}}`, "spec.aggregator"},
+	{"an aggregator of Raft", `{spec: {aggregator: {}}}`, "`aggregator` needs `protocol` HovercRaftPlusPlus"},
+	{"an aggregator of HovercRaft", `{spec: {protocol: HovercRaft, aggregator: {}}}`, "`aggregator` needs `protocol` HovercRaftPlusPlus"},
+	{"an aggregator in a pod", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {}}}`, ""},
+	{"a switch as aggregator", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`, ""},
+	{"a switch that is not named", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch}}}`, "`switch` must be given when `placement` is Switch, and only then"},
+	{"a switch for a pod", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`, "`switch` must be given when `placement` is Switch, and only then"},
+	{"a switch that checks tags", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: Tagged}}}}`, "switch.messages"},
+	{"a switch by which nobody said what is believed", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1}}}}`, "switch.messages"},
+	{"a switch by IPv6", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: "fd00:0:0::1", messages: BySource}}}}`, "switch.address"},
+	{"an aggregator on a node", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Node}}}`, "aggregator.placement"},
 }
 
 // Who answers is for the life of a group.

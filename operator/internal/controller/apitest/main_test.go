@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/bobtail-dev/bobtail/hack/test/controlplane"
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
 )
@@ -65,9 +66,7 @@ func start() (*envtest.Environment, error) {
 		return nil, nil // each test says so
 	}
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{
-		CRDDirectoryPaths: []string{"../../../../crds"}, ErrorIfCRDPathMissing: true, BinaryAssetsDirectory: assets,
-	}
+	env := controlplane.At(assets, "../../../../crds")
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00:10::/112") // Services may be dual-stack
 	if config, err = env.Start(); err != nil {
 		_ = env.Stop() // what runs would outlive the test

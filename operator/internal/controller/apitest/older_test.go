@@ -20,7 +20,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +31,9 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/bobtail-dev/bobtail/hack/test/controlplane"
 	"github.com/bobtail-dev/bobtail/hack/test/needs"
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/manager"
@@ -132,8 +131,8 @@ func olderCluster(t *testing.T) *older {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It starts beside the other one, on a machine that may be busy.
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds, ControlPlaneStartTimeout: 3 * time.Minute}
+	env := controlplane.At(assets) // it starts beside the other one
+	env.CRDs = crds
 	config, err := env.Start()
 	t.Cleanup(func() { // after the operator's
 		if err := env.Stop(); err != nil {

@@ -17,12 +17,13 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/replicationgroup"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/features"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
 // addGroups adds the controller of ReplicationGroups.
-func addGroups(mgr ctrl.Manager, o Options, store *pki.Store, sidecars replicationgroup.Sidecars) error {
+func addGroups(mgr ctrl.Manager, o Options, store *pki.Store, sidecars replicationgroup.Sidecars, board *switchboard.Board) error {
 	shown, err := instrumentGroups()
 	if err != nil {
 		return err
@@ -31,6 +32,7 @@ func addGroups(mgr ctrl.Manager, o Options, store *pki.Store, sidecars replicati
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Sidecars: sidecars, Authority: store.Authority,
 		Events: mgr.GetEventRecorder("bobtail-operator"), Observe: shown.observe, Now: time.Now,
 		Registry: o.ImageRegistry, Version: o.ImageVersion, OperatorNamespace: o.Namespace, OTLPEndpoint: o.OTLPEndpoint,
+		Board: board,
 	}
 	_, err = await(mgr, features.Groups, r.SetupWithManager)
 	return err

@@ -182,7 +182,7 @@ func addControllers(mgr ctrl.Manager, o Options) error {
 	if _, err := await(mgr, features.Experiments, experiments.SetupWithManager); err != nil {
 		return err
 	}
-	if err := addGroups(mgr, o, store, http); err != nil {
+	if err := addGroups(mgr, o, store, http, board); err != nil {
 		return err
 	}
 	if err := addSwitches(mgr, o, looksAfter, board); err != nil || !o.CRAB {

@@ -41,6 +41,9 @@ type snapshot struct {
 	toldOf bool
 	// runs are loads that experiments ask of it.
 	runs []switchboard.Run
+	// groups ask it to be their aggregator; toldGroups: it is known which.
+	groups     []switchboard.Group
+	toldGroups bool
 	// state is what the keeper knows; known: it looks after the switch.
 	state keeper.State
 	known bool
@@ -87,6 +90,7 @@ func (r *Reconciler) gather(ctx context.Context, psw *v1alpha1.ProgrammableSwitc
 	}
 	s.vips, s.toldOf = r.Board.Asked(psw.Name)
 	s.runs = r.Board.Runs(psw.Name)
+	s.groups, s.toldGroups = r.Board.Groups(psw.Name)
 	if err := r.gatherServices(ctx, s); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,11 @@ func strangers(s *snapshot, program switches.Program) (out []guest) {
 			refuse(v.Service.Namespace, v.Service.Name, "redirects no connections")
 		}
 	}
+	if program != switches.ProgramAggregator {
+		for _, g := range s.groups {
+			refuse(g.Namespace, g.Name, "aggregates for no replication group")
+		}
+	}
 	if program != switches.ProgramSLOG {
 		for _, r := range s.runs {
 			refuse(r.Namespace, r.Name, "makes no load")

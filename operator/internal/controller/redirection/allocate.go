@@ -18,13 +18,17 @@ import (
 
 // allocate gives every Service that may have addresses its own, in place, and says
 // what stood against it, and which Services lack a family they only prefer to have.
+// against is what stands against a Service besides what it says itself.
 // An address that a Service has is kept; nobody else gets it.
-func allocate(services []corev1.Service, nodes []corev1.Node, pool crabplan.Pool) (refused, lacking map[types.NamespacedName][]crabplan.Refusal, given bool) {
+func allocate(services []corev1.Service, nodes []corev1.Node, pool crabplan.Pool, against map[types.NamespacedName][]crabplan.Refusal) (refused, lacking map[types.NamespacedName][]crabplan.Refusal, given bool) {
 	refused, lacking = map[types.NamespacedName][]crabplan.Refusal{}, map[types.NamespacedName][]crabplan.Refusal{}
 	var wanting []*corev1.Service
 	for i := range services {
 		if s := &services[i]; !crabplan.WantsVIP(s) {
 			continue
+		} else if no := against[crabplan.Name(s)]; len(no) > 0 {
+			refused[crabplan.Name(s)] = no
+			s.Status.LoadBalancer.Ingress = nil
 		} else if len(judgeAddress(s)) == 0 {
 			wanting = append(wanting, s)
 		} else {

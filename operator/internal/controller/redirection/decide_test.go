@@ -40,6 +40,15 @@ func service(name string, second int64, address string, change func(*corev1.Serv
 	return s
 }
 
+// selecting selects the servers of an RpcService by its recommended label.
+func selecting(name string) func(*corev1.Service) {
+	return func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app.kubernetes.io/instance": name} }
+}
+
+func onA(name, device string) v1alpha1.RpcService {
+	return v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: v1alpha1.RpcServiceStatus{Device: device}}
+}
+
 func wish(address string) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Annotations[v1alpha1.AnnotationVIP] = address }
 }
@@ -120,8 +129,10 @@ func TestAddresses(t *testing.T) {
 		{"dual-stack is required of who is served by the second", []corev1.Service{service("a", 1, "192.0.2.1", stacks("64", required))}, "a=192.0.2.1(FamilyMissing)"},
 		{"dual-stack is required of who has an address of a former pool", []corev1.Service{service("a", 1, "203.0.113.1", stacks("46", required))}, "a=none(PoolExhausted)"},
 		{"IPv6 alone, and the pool has none", []corev1.Service{service("a", 1, "192.0.2.1", stacks("6", single))}, "a=none(PoolExhausted)"},
+		{"of servers on a device", []corev1.Service{service("a", 1, "192.0.2.1", selecting("far")), service("b", 2, "192.0.2.2", nil), service("c", 3, "", selecting("near"))},
+			"a=none(ServersOnDevice) b=192.0.2.2 c=192.0.2.1"},
 	} {
-		out, given := decide(snapshot{services: c.services, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
+		out, given := decide(snapshot{services: c.services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
 			ObjectMeta: metav1.ObjectMeta{Name: "n"},
 			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
 		}}})

@@ -20,6 +20,7 @@ import (
 func (r *Reconciler) gather(ctx context.Context, from client.Reader) (snapshot, error) {
 	s := snapshot{pool: r.Pool}
 	services, slices, nodes, agents := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.NodeList{}, &v1alpha1.NodeDataplaneList{}
+	rpc := &v1alpha1.RpcServiceList{}
 	if err := from.List(ctx, services); err != nil {
 		return s, fmt.Errorf("list Services: %w", err)
 	}
@@ -33,12 +34,15 @@ func (r *Reconciler) gather(ctx context.Context, from client.Reader) (snapshot, 
 	if err := r.Cluster.List(ctx, agents, client.UnsafeDisableDeepCopy); err != nil {
 		return s, fmt.Errorf("list NodeDataplanes: %w", err)
 	}
+	if err := r.Cluster.List(ctx, rpc, client.UnsafeDisableDeepCopy); err != nil {
+		return s, fmt.Errorf("list RpcServices: %w", err)
+	}
 	for _, service := range services.Items {
 		if relevant(&service) {
 			s.services = append(s.services, service)
 		}
 	}
-	s.slices, s.nodes, s.agents = slices.Items, nodes.Items, ofCRAB(agents.Items)
+	s.slices, s.nodes, s.agents, s.rpc = slices.Items, nodes.Items, ofCRAB(agents.Items), rpc.Items
 	s.absent, s.next = absent(s.agents, s.nodes, r.Now())
 	return s, nil
 }

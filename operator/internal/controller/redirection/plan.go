@@ -30,6 +30,7 @@ type snapshot struct {
 	slices   []discoveryv1.EndpointSlice
 	nodes    []corev1.Node
 	agents   []v1alpha1.NodeDataplane
+	rpc      []v1alpha1.RpcService
 	pool     crabplan.Pool
 	// absent are the agents nobody waits for; next is when one more will be.
 	absent map[string]bool
@@ -59,7 +60,7 @@ func decide(s snapshot) (out []decision, given bool) {
 			gone = append(gone, decision{service: service, released: true})
 		}
 	}
-	refused, lacking, given := allocate(in.Services, s.nodes, s.pool)
+	refused, lacking, given := allocate(in.Services, s.nodes, s.pool, againstDevices(in.Services, s.rpc))
 	plan := crabplan.Make(in)
 	for _, r := range plan.Refusals {
 		refused[r.Service] = append(refused[r.Service], r)

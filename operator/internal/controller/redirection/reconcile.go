@@ -30,7 +30,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=services;nodes,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=services/status,verbs=patch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
-// +kubebuilder:rbac:groups=bobtail.dev,resources=nodedataplanes,verbs=list;watch
+// +kubebuilder:rbac:groups=bobtail.dev,resources=nodedataplanes;rpcservices,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // fieldManager is the one owner of all fields this controller writes.

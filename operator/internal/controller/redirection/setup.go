@@ -49,6 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		&corev1.Service{}: whenRelevant(), &discoveryv1.EndpointSlice{}: r.whenOfOurs(),
 		&corev1.Node{}:            whenDifferent(ofNode),
 		&v1alpha1.NodeDataplane{}: whenDifferent(acknowledged),
+		&v1alpha1.RpcService{}:    whenDifferent(device),
 	} {
 		if err := c.Watch(source.Kind(all, o, wake, changed)); err != nil {
 			return fmt.Errorf("watch for redirected Services: %w", err)
@@ -117,6 +118,16 @@ func whenDifferent(part func(client.Object) any) predicate.Predicate {
 func ofNode(o client.Object) any {
 	n := o.(*corev1.Node)
 	return []any{n.Status.Addresses, readiness(n)}
+}
+
+// device is what of an RpcService says whether CRAB reaches its servers.
+func device(o client.Object) any {
+	s := o.(*v1alpha1.RpcService)
+	var own any
+	if t := s.Spec.Server.PodTemplate; t != nil {
+		own = t.Metadata.Labels
+	}
+	return []any{s.Status.Device, own}
 }
 
 // acknowledged is what of a NodeDataplane concerns Services; numbers of servers

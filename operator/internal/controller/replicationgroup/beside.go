@@ -57,12 +57,15 @@ func (s *snapshot) aggregator() *dataplane.GroupAggregator {
 	if !render.HasAggregator(s.group) {
 		return nil
 	}
+	if render.AggregatesOnSwitch(s.group) { // the group begins without it, and finds it when it is there
+		return render.SwitchEntry(s.group.Spec.Aggregator.Switch)
+	}
 	for _, p := range slices.Backward(s.addressed(v1alpha1.ComponentAggregator)) {
 		if p.DeletionTimestamp == nil {
 			return render.AggregatorEntry(p.Name, p.Status.PodIP)
 		}
 	}
-	if s.live != nil {
+	if s.live != nil { // also a switch, until there is a pod
 		return s.live.Aggregator
 	}
 	return nil

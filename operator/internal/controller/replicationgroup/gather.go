@@ -117,7 +117,7 @@ func (r *Reconciler) gatherConflicts(ctx context.Context, s *snapshot) error {
 
 // gatherOwned reads the objects of the group whose state matters.
 func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
-	cm, set := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
+	cm, set, had := &corev1.ConfigMap{}, &appsv1.StatefulSet{}, &appsv1.Deployment{}
 	for _, o := range []struct {
 		name string
 		into client.Object
@@ -130,6 +130,7 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 			}
 		}},
 		{render.MemberSetName(s.group), set, func() { s.set = set }},
+		{render.BesideName(s.group, v1alpha1.ComponentAggregator), had, func() { s.input.HadAggregator = true }},
 	} {
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.group.Namespace, Name: o.name}, o.into)
 		if client.IgnoreNotFound(err) != nil {

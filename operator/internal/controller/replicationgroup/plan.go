@@ -37,6 +37,8 @@ type plan struct {
 	doc  *dataplane.GroupConfig
 	text []byte
 	hash string
+	// onSwitch is what the switch says that is to aggregate.
+	onSwitch onSwitch
 	// view and step are the one thing to do to the membership or to a pod.
 	view view
 	step step

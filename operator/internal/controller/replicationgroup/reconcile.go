@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,6 +33,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 )
 
 // Pods are evicted, not deleted: the API server then holds every restart to the group's
@@ -84,13 +86,19 @@ type Reconciler struct {
 	Registry, Version, OperatorNamespace, OTLPEndpoint string
 	// Now is the clock.
 	Now func() time.Time
+	// Board is where groups ask switches to be their aggregators.
+	Board *switchboard.Board
 
 	applied *apply.Applied
 	secrets secretsRead
+	// board guards boardTold: every group has asked once.
+	board     sync.Mutex
+	boardTold bool
 }
 
 // forget drops what is remembered of a group that is gone.
 func (r *Reconciler) forget(group types.NamespacedName) {
+	r.Board.WithdrawGroup(group.String())
 	r.applied.Forget(group)
 	r.secrets.forget(group)
 	if r.Observe != nil {
@@ -111,6 +119,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	p := planFor(s)
+	if err := r.askSwitch(ctx, s, p); err != nil {
+		return ctrl.Result{}, err
+	}
 	done := r.act(ctx, s, p)
 	if errors.Is(done.failed, errStale) {
 		return ctrl.Result{RequeueAfter: stale}, nil

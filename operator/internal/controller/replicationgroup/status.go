@@ -34,6 +34,9 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	v := verdicts{accepted: done.accepted, members: membersOf(s, p.record, p.view)}
 	v.programmed = decideProgrammed(s, p, v.accepted)
 	v.ready = decideReady(s, p, v, unobserved(s, done.set))
+	if v.programmed = decideOnSwitch(s, p.onSwitch, v.programmed); v.ready.OK() && !v.programmed.OK() {
+		v.ready.Message += "; without its aggregator: " + v.programmed.Message
+	}
 	if done.refused != "" && !v.ready.OK() {
 		v.ready.Message += "; " + done.refused
 	}

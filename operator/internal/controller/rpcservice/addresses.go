@@ -94,6 +94,10 @@ func decideAddressed(s *snapshot) verdict.Verdict {
 	var refused []verdict.Verdict
 	n := 0
 	for _, p := range s.pods() {
+		if networkless(s, p) {
+			refused = append(refused, verdict.No(v1alpha1.ReasonNetworkNotMade, fmt.Sprintf(
+				"pod %s: node %s has not made its network for %s: see kubectl -n %s describe pod %s", p.Name, p.Spec.NodeName, schedulable, p.Namespace, p.Name)))
+		}
 		if !live(p) {
 			continue
 		}

@@ -22,6 +22,8 @@ func gotVF(mac string) *dataplane.DeviceState {
 
 const vfGone = "DPDK: 64 MiB of hugepages\nbobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away\n"
 
+const vfOnKernel = "bobtail-serve error: --driver=dpdk: 0000:01:10.0: no such device; it is on its kernel driver igbvf and must be bound to vfio-pci (dpdk-devbind.py)\n"
+
 // endedWith is what the kubelet shows of a first pod whose program ends again and again.
 func endedWith(s *snapshot, code int32, log string) {
 	delete(s.states, "s1")
@@ -107,6 +109,8 @@ func TestDeviceAsAsked(t *testing.T) {
 		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "a function that is gone", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 1, vfGone) },
 			reason: v1alpha1.ReasonProgramEnded, message: "pod s1: its program ended with code 1: bobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away"},
+		{name: "a function on its kernel driver", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 1, vfOnKernel) },
+			reason: v1alpha1.ReasonProgramEnded, message: "it is on its kernel driver igbvf and must be bound to vfio-pci"},
 		{name: "a program that ended well", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 0, "") }, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "one that said nothing", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 139, "") }, reason: v1alpha1.ReasonProgramEnded, message: "code 139: it said nothing"},
 		{name: "one that runs again", change: func(s *snapshot, _, _ *dataplane.DeviceState) {

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,20 +167,21 @@ func held(s *snapshot, d v1alpha1.Device) bool {
 	return false
 }
 
-// stranded says that a pod has a node since a while, and no address on any network: what
-// makes its interfaces fails. Whether it is for the definition is for others to say.
+// stranded says that a pod for the device is without a network. Whether it is for the
+// definition is for others to say.
 func stranded(s *snapshot, d v1alpha1.Device) bool {
-	for _, p := range s.pods() {
-		if !madeFor(s, p, d) || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending || p.Status.PodIP != "" {
-			continue
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && s.now.Sub(c.LastTransitionTime.Time) >= schedulable {
-				return true
-			}
-		}
+	return slices.ContainsFunc(s.pods(), func(p *corev1.Pod) bool { return madeFor(s, p, d) && networkless(s, p) })
+}
+
+// networkless says that a pod has a node since a while, and no address on any network: what
+// makes its interfaces fails.
+func networkless(s *snapshot, p *corev1.Pod) bool {
+	if p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodPending || p.Status.PodIP != "" {
+		return false
 	}
-	return false
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && s.now.Sub(c.LastTransitionTime.Time) >= schedulable
+	})
 }
 
 func madeFor(s *snapshot, p *corev1.Pod, d v1alpha1.Device) bool {

@@ -430,6 +430,21 @@ func TestAddressesThatAreNotBelieved(t *testing.T) {
 	}
 }
 
+// A pod whose network cannot be made, such as for a function that left vfio-pci, never runs. It is named
+// after a while, beside pods that serve.
+func TestANetworkThatIsNotMade(t *testing.T) {
+	for seconds, reason := range map[int]string{59: v1alpha1.ReasonAddressed, 60: v1alpha1.ReasonNetworkNotMade} {
+		late := strandedOn(dataDevice, seconds)
+		late.Spec.NodeName = "node-b"
+		s := &snapshot{now: start, service: aService(), servers: []*corev1.Pod{onData("s1", "r", fmt.Sprintf(given, 1)), late}}
+		s.peers = judgedPeers(s)
+		v := decideAddressed(s)
+		if v.Reason != reason || reason == v1alpha1.ReasonNetworkNotMade && (v.OK() || !strings.Contains(v.Message, "pod s9: node node-b has not made its network for 1m0s")) {
+			t.Errorf("after %d s: %+v", seconds, v)
+		}
+	}
+}
+
 func TestSeeSlices(t *testing.T) {
 	slice := func(by string, endpoints int) discoveryv1.EndpointSlice {
 		return discoveryv1.EndpointSlice{

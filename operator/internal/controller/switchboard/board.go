@@ -22,11 +22,14 @@ import (
 
 // Board holds what was said last. A nil one is where nobody redirects.
 type Board struct {
-	mu      sync.Mutex
-	told    bool
-	asked   map[string][]crabplan.VIP
-	runs    map[string]Run // by experiment
-	answers map[string][]v1alpha1.SwitchService
+	mu     sync.Mutex
+	told   bool
+	asked  map[string][]crabplan.VIP
+	runs   map[string]Run   // by experiment
+	groups map[string]Group // by replication group
+	// toldGroups: every group has asked once.
+	toldGroups bool
+	answers    map[string][]v1alpha1.SwitchService
 
 	// asks and replies wake the two controllers; what finds no room is seen when they look by themselves.
 	asks, replies chan event.GenericEvent
@@ -37,7 +40,7 @@ const room = 64
 
 // New has heard nothing yet.
 func New() *Board {
-	return &Board{asked: map[string][]crabplan.VIP{}, runs: map[string]Run{}, answers: map[string][]v1alpha1.SwitchService{}, asks: make(chan event.GenericEvent, room), replies: make(chan event.GenericEvent, room)}
+	return &Board{asked: map[string][]crabplan.VIP{}, runs: map[string]Run{}, groups: map[string]Group{}, answers: map[string][]v1alpha1.SwitchService{}, asks: make(chan event.GenericEvent, room), replies: make(chan event.GenericEvent, room)}
 }
 
 // Asks has the names of switches of which something else is asked.

@@ -20,6 +20,9 @@ type Counted struct {
 	By    map[switches.Fate]uint64
 }
 
+// Nobody is the name under which packets are counted that are of no service.
+const Nobody = ""
+
 // Requests are all that came, as far as it is known what became of them.
 func (c Counted) Requests() uint64 { return c.By[switches.Placed] + c.Refused() }
 
@@ -95,7 +98,8 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 	if d.Clear || r.uncounted {
 		return nil
 	}
-	cells, all := map[string]map[switches.Cell]switches.Fate{}, []switches.Cell(nil)
+	cells := map[string]map[switches.Cell]switches.Fate{Nobody: d.Pipeline.Info.StrayCells()}
+	all := slices.Collect(maps.Keys(cells[Nobody]))
 	seen := map[string]map[switches.Cell]switches.Seen{}
 	for _, s := range d.Services {
 		if place, placed := r.places[s.Name]; placed {
@@ -111,6 +115,12 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 		}
 		maps.Copy(cells[v.Name], of)
 		all = slices.AppendSeq(all, maps.Keys(of))
+	}
+	for _, g := range d.Groups {
+		if number, has := g.NumberIn(r.numbers); has {
+			cells[g.Name] = d.Pipeline.Info.GroupCells(number)
+			all = slices.AppendSeq(all, maps.Keys(cells[g.Name]))
+		}
 	}
 	if len(d.Runs) > 0 {
 		first := d.Runs[0]

@@ -53,6 +53,8 @@ type Desired struct {
 	VIPs []switches.VIP
 	// Runs are the same of a load generator, which makes the first of them.
 	Runs []switches.Run
+	// Groups are the same of an aggregator.
+	Groups []switches.Group
 	// Revision changes whenever anything of what is wanted does.
 	Revision string
 	Ranks    map[string]int

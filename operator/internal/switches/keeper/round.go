@@ -35,7 +35,7 @@ type round struct {
 	// places is where services stand, so that what is lost comes back where it was.
 	places switches.Places
 	next   int // row
-	// numbers are those of VIPs.
+	// numbers are those of VIPs, or of groups.
 	numbers switches.Numbers
 	runs    plannedRuns
 	tally   tally
@@ -247,6 +247,11 @@ func (r *round) plan(d Desired, held []switches.Entry) switches.Plan {
 		r.numbers = balance.Numbers
 		return switches.Plan{Entries: balance.Entries, Refused: balance.Refused}
 	}
+	if d.Pipeline.Info.Program() == switches.ProgramAggregator {
+		groups := d.Pipeline.Info.PlanGroups(r.numbers, held, d.Groups)
+		r.numbers = groups.Numbers
+		return switches.Plan{Entries: groups.Entries, Refused: groups.Refused}
+	}
 	if d.Pipeline.Info.Program() == switches.ProgramSLOG {
 		runs := r.runs.of(d)
 		return switches.Plan{Entries: runs.Entries, Refused: runs.Refused}
@@ -265,6 +270,9 @@ func (d Desired) guests() map[string]string {
 	}
 	for _, v := range d.Runs {
 		out[v.Name] = v.Version
+	}
+	for _, g := range d.Groups {
+		out[g.Name] = g.Version
 	}
 	return out
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // See sessions.h.
-#include "run/sessions.h"
+#include "replica/sessions.h"
 
 #include <string.h>
 
@@ -21,12 +21,12 @@ static struct bt_session *find(struct bt_sessions *s, uint64_t id)
 
 static struct bt_session *open_session(struct bt_sessions *s, uint64_t id)
 {
-    uint32_t at = s->count;
-    if (at < BT_SESSIONS_MAX) {
+    uint32_t at = s->count, most = s->most != 0 ? s->most : BT_SESSIONS_MAX;
+    if (at < most) {
         s->count++;
     } else {
         at = 0;
-        for (uint32_t i = 1; i < BT_SESSIONS_MAX; i++) {
+        for (uint32_t i = 1; i < s->count; i++) {
             at = s->slot[i].index < s->slot[at].index ? i : at;
         }
     }
@@ -39,17 +39,30 @@ static struct bt_session *open_session(struct bt_sessions *s, uint64_t id)
     return e;
 }
 
+// Opened twice is opened once: whoever has written meanwhile goes on where it is.
+static enum bt_session_status opened(struct bt_sessions *s, struct bt_session *e, const uint8_t **reply, uint32_t *n)
+{
+    e->seq = e->seq != 0 ? e->seq : e->index;
+    bt_put64(s->opened, e->seq);
+    *reply = s->opened;
+    *n = sizeof s->opened;
+    return BT_SESSION_OPENED;
+}
+
 enum bt_session_status bt_sessions_ask(struct bt_sessions *s, uint64_t index, uint64_t session, uint64_t seq,
                                        const uint8_t **reply, uint32_t *n)
 {
     struct bt_session *e = find(s, session);
-    if (e == NULL && seq != 1) {
+    if ((e == NULL && seq > 1) || seq > index) {
         return BT_SESSION_UNKNOWN;
     }
     if (e == NULL) {
         e = open_session(s, session);
     }
     e->index = index;
+    if (seq == 0) {
+        return opened(s, e, reply, n);
+    }
     if (seq > e->seq) {
         e->seq = seq;
         e->kept = false;
