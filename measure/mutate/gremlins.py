@@ -165,7 +165,7 @@ class Go:
 
     def verdict(self, mutant, job):
         file, rooms = mutant.line.file, self.rooms(mutant.line.file)
-        changed, overlay, binary = (self.work / f"{job}.{end}" for end in ("go", "json", "test"))
+        changed, overlay, binary = (self.work / f"{job}.{end}" for end in ("changed", "json", "test"))  # no .go: ./... of this tree would take it in
         changed.write_text(mutant.apply((ROOT / file).read_text()))
         overlay.write_text(json.dumps({"Replace": {str(ROOT / file): str(changed)}}))
         for room in rooms:
