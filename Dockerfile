@@ -46,7 +46,8 @@ FROM operator-source AS lancet-build
 RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/lancet ./operator/cmd/lancet
 
 FROM go-source AS example-build
-RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/minimal ./clients/go/r2p2/example/minimal
+COPY examples/redis-group examples/redis-group
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/ ./clients/go/r2p2/example/minimal ./examples/redis-group
 
 FROM scratch AS operator
 COPY --from=operator-build /out/operator /operator
@@ -69,7 +70,7 @@ USER 65532:65532
 ENTRYPOINT ["/lancet"]
 
 FROM scratch AS example
-COPY --from=example-build /out/minimal /minimal
+COPY --from=example-build /out/minimal /out/redis-group /
 USER 65532:65532
 ENTRYPOINT ["/minimal"]
 

@@ -115,7 +115,7 @@ e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)
 	@e2e/run e2e-switch $(SWITCH)
 
-e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; histories judged by Porcupine (12 min)
+e2e-replica-cluster: ## A ReplicationGroup on an embedded cluster of three nodes under load: pods deleted, a node drained, a disk lost, a rolling update, scale 3 to 5 to 3, no operator, removal; a HovercRaft and a HovercRaft++ group without leader, box and aggregator; Redis as its guide has it; histories judged by Porcupine (15 min)
 	@e2e/run e2e-replica-cluster $(GROUPS)
 
 e2e-slo: ## Overload with and without spec.enforcement on the embedded cluster: make e2e-slo SLO="--service=20ms" (8 min, 25 where the machine cannot carry 5 ms)
@@ -159,6 +159,13 @@ e2e-replica e2e-replica-short: deps-dev
 	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code
 
+.PHONY: soak-replica
+soak-replica: deps-dev ## Faults of real processes, one after the other, drawn at random, for long, at a low priority: make soak-replica MINUTES=30 (root, 30 min)
+	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
+	@REPLICA_TARGET=$@ SOAK_MINUTES=$(or $(MINUTES),30) nice -n 10 go test -tags=replica,soak -count=1 -v -timeout=$$(($(or $(MINUTES),30) * 2 + 20))m -run='^TestSoak$$' ./e2e/replica; code=$$?; \
+	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
+
 .PHONY: e2e-redis e2e-redis-short
 e2e-redis: ## A replication group of Redis servers, as Debian has them, in network namespaces: leaders killed, faults, snapshots by BGSAVE, every command of Redis held to the module's table, settings refused; histories judged by Porcupine; planted bugs (root, 5 min)
 e2e-redis-short: ## The same with few kills and faults, without planted bugs (root, 25 s)
@@ -194,14 +201,14 @@ sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, 
 P4_CHECK := build/bin/p4check suite
 p4: ## The P4 programs of a switch (router, crab, slog, aggregator) in a checker of our own, not in a compiler: vectors, STF files, both architectures, a million events beside the simulator, Tofino's discipline, planted bugs (5 min)
 p4: P4_RUN := --events=1000000 --frames=400000 --segments=200000 --messages=1000000 --template-ns=20
-p4: P4_FUZZ := model:FuzzSource stf:FuzzReplay
+p4: P4_FUZZ := hack/p4/model:FuzzSource hack/p4/stf:FuzzReplay operator/internal/switches/link:FuzzHostileServer
 p4-short: ## The same with 100,000 events (45 s of CPU)
 p4-short: P4_RUN := --events=100000 --frames=12000
 p4 p4-short: deps-dev
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim
 	@mkdir -p $(MEASURED) build/bin && rm -f $(MEASURED)/$@.json
 	@go build -o build/bin/ ./hack/p4/cmd/p4check
-	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./hack/p4/$${f%:*}" || exit 1; done
+	@for f in $(P4_FUZZ); do go test -run='^$$' -fuzz="^$${f#*:}$$" -fuzztime=20s -fuzzminimizetime=10x "./$${f%:*}" || exit 1; done
 	$(P4_CHECK) $(P4_RUN) --measurements=$(MEASURED)/$@.json; code=$$?; \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json && exit $$code
 

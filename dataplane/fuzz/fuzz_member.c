@@ -57,6 +57,9 @@ static void packet(const uint8_t *p, size_t n)
     if (bt_group_packet_open(&pkt, &keys, &out) == BT_GROUP_PACKET_OK) {
         CHECK(out.message >= copy && out.message + out.n + BT_GROUP_TRAILER == copy + n);
     }
+    if (bt_group_packet_open_untagged(&pkt, &out) == BT_GROUP_PACKET_OK) { // as from a switch
+        CHECK(out.message >= copy && out.message + out.n + BT_GROUP_TRAILER == copy + n);
+    }
     if (bt_group_note_read(copy, n, &note)) {
         bt_group_note_write(again, &note);
         CHECK(memcmp(again, copy, n) == 0);

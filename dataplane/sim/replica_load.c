@@ -18,7 +18,7 @@ enum {
     MEMBERS = 10, /* ids from 1; 0 is the aggregator */
     MESSAGE = 1452,
     SLOTS = 16384,
-    QUEUE = 1 << 15, /* packets before a thread: more, and the load is beyond all bounds */
+    QUEUE = 1 << 17, /* packets before a thread: more, and the load is beyond all bounds */
     PACKET = 1400,   /* bytes of a reply in one packet */
     FEEDBACK_BYTES = 40,
     RECENT = 65536
@@ -31,7 +31,7 @@ enum {
 #define CLUSTER      UINT64_C(0xb0b7a11000000002)
 #define SERVICE_SEED UINT64_C(0x73657276)
 
-enum load_event { EV_REQUEST, EV_IN, EV_NET, EV_APP, EV_TICK, EV_REPLY, EV_FEEDBACK, EV_AGGREGATOR };
+enum load_event { EV_REQUEST, EV_IN, EV_NET, EV_APP, EV_FREE, EV_TICK, EV_REPLY, EV_FEEDBACK, EV_AGGREGATOR };
 
 /* A message between members, or a request, whose bytes follow from its number. */
 struct load_packet {
@@ -43,8 +43,10 @@ struct load_packet {
 struct load_machine {
     struct bt_replica *core; /* NULL: dead, or not replicated */
     void *mem;
-    uint64_t issued, stored; /* of the store */
-    uint64_t tx_free, rx_free, net_free;
+    uint64_t issued, stored;   /* of the store */
+    uint64_t tx_free, rx_free; /* the link */
+    uint64_t ahead_free;       /* of it, for the thread of the network: its own queue, which goes first */
+    uint64_t net_free;
     struct load_packet **queue; /* before the thread of the network */
     uint32_t head, waiting;
     bool net_busy, app_busy;
@@ -155,7 +157,8 @@ static void on_send(void *ctx, uint16_t to, const uint8_t *message, size_t n)
     struct load_machine *m = &w->machine[w->sending];
     struct load_packet *p = packet(0, message, n);
     uint64_t leaves = past(&m->net_free, w->agenda.now, cost_of(w, message, n));
-    uint64_t out = past(&m->tx_free, leaves, wire_ns(w, n));
+    uint64_t out = past(&m->ahead_free, leaves, wire_ns(w, n));
+    m->tx_free = (m->tx_free > out ? m->tx_free : out - (uint64_t)wire_ns(w, n)) + (uint64_t)wire_ns(w, n);
     if (to == BT_GROUP_AGGREGATOR) {
         sim_agenda_push(&w->agenda, out + w->m->costs.hop_ns / 2, (struct sim_event){p, 0, EV_AGGREGATOR, 0});
     } else {
@@ -185,7 +188,8 @@ static void on_restore(void *ctx, uint64_t last_index, const uint8_t *bytes, uin
 
 /* --- the thread of the service --- */
 
-static void reply(struct load_world *w, uint16_t id, uint64_t op)
+/* When the thread may go on: its reply is on the link, or few wait before it. */
+static uint64_t reply(struct load_world *w, uint16_t id, uint64_t op)
 {
     uint64_t out = past(&w->machine[id].tx_free, w->agenda.now, wire_ns(w, w->m->reply_bytes));
     sim_agenda_push(&w->agenda, out + w->m->costs.hop_ns, (struct sim_event){(void *)(uintptr_t)op, id, EV_REPLY, 0});
@@ -194,6 +198,7 @@ static void reply(struct load_world *w, uint16_t id, uint64_t op)
         sim_agenda_push(&w->agenda, out + w->m->costs.hop_ns / 2,
                         (struct sim_event){(void *)(uintptr_t)op, id, EV_FEEDBACK, 0});
     }
+    return out > w->m->costs.ring_ns ? out - w->m->costs.ring_ns : 0;
 }
 
 static bool answers(const struct load_world *w, uint16_t id, const struct bt_entry *e)
@@ -258,16 +263,27 @@ static void went_on(struct load_world *w, uint16_t id)
     serve(w, id);
 }
 
+/* The service is done; the thread waits for room for its reply. */
 static void served(struct load_world *w, uint16_t id)
 {
     struct load_machine *m = &w->machine[id];
     struct bt_entry e;
-    m->app_busy = false;
+    uint64_t free_at = 0;
     if (m->core == NULL) {
         return;
     }
     if (bt_replica_entry(m->core, m->applied + 1, &e) && answers(w, id, &e)) {
-        reply(w, id, m->running);
+        free_at = reply(w, id, m->running);
+    }
+    sim_agenda_push(&w->agenda, free_at, (struct sim_event){NULL, id, EV_FREE, 0});
+}
+
+static void goes_on(struct load_world *w, uint16_t id)
+{
+    struct load_machine *m = &w->machine[id];
+    m->app_busy = false;
+    if (m->core == NULL) {
+        return;
     }
     applied(w, id, m->applied + 1);
     if (w->m->group >= SIM_LOAD_HOVERCRAFT) {
@@ -452,11 +468,17 @@ static void happen(struct load_world *w, const struct sim_event *ev)
         break;
     case EV_APP:
         if (w->m->group == SIM_LOAD_UNREPLICATED) {
-            w->machine[1].app_busy = false;
-            reply(w, 1, w->machine[1].running);
-            serve_alone(w);
+            sim_agenda_push(&w->agenda, reply(w, 1, w->machine[1].running), (struct sim_event){NULL, 1, EV_FREE, 0});
         } else {
             served(w, id);
+        }
+        break;
+    case EV_FREE:
+        if (w->m->group == SIM_LOAD_UNREPLICATED) {
+            w->machine[1].app_busy = false;
+            serve_alone(w);
+        } else {
+            goes_on(w, id);
         }
         break;
     case EV_TICK:
@@ -486,7 +508,7 @@ static void start_member(struct load_world *w, uint16_t id, const struct bt_grou
     struct bt_replica_config c = {.cluster = CLUSTER,
                                   .group = 1,
                                   .id = id,
-                                  .pipeline = 1, /* one message under way to a member */
+                                  .pipeline = m->costs.pipeline,
                                   .election_ns = 10 * MS,
                                   .heartbeat_ns = 2 * MS,
                                   .seed = m->seed * 16 + id,

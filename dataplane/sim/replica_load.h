@@ -19,6 +19,8 @@ struct sim_load_costs {
     double link_bits_ns;  /* of the link, in each direction */
     uint32_t header;      /* bytes that a packet has on the wire besides its payload */
     uint64_t hop_ns;      /* from one machine's link to another's, a switch between */
+    uint64_t ring_ns;     /* what replies may wait for the link before the thread that makes them does */
+    uint16_t pipeline;    /* messages with entries under way to a member */
 };
 
 struct sim_load_model {

@@ -13,6 +13,7 @@
 #include "replica_faults.h"
 #include "replica_member.h"
 #include "replica_net.h"
+#include "replica_sessions.h"
 
 enum { POLL_MS = 5, STAGE_MS = 2500, AGAIN_MS = 250, HAND_OVERS = 3, EVENTS = 2000000, WRITES_AFTER = 3, WARM = 100 };
 enum { STAGE_WRITES, STAGE_TRANSFER, STAGE_CHANGE, STAGE_AGREE };
@@ -342,6 +343,7 @@ static void client(struct replica_world *w, const struct sim_event *ev)
     }
     uint64_t after = replica_net_client(w);
     if (after != 0) {
+        after += replica_late_attempt(w);
         sim_agenda_push(&w->agenda, w->agenda.now + after,
                         (struct sim_event){(void *)(uintptr_t)c->op, ev->node, EV_REQUEST, c->target});
     }

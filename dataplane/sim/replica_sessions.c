@@ -17,6 +17,10 @@ enum { CLIENT_AT = 40, SEND_AT = 26, SESSION_AT = 16, SENDS = 16320, SESSIONS = 
 #define GIVES_UP 0.1
 #define LEAVES   0.04
 
+/* An attempt that is late comes after others that its client made meanwhile. */
+#define LATE 0.08
+enum { LATE_LEAST_MS = 40, LATE_MOST_MS = 600 };
+
 bool replica_in_session(const struct replica_world *w, uint64_t op)
 {
     return replica_has_sessions(w) && op != 0 && (op >> CLIENT_AT) <= REPLICA_CLIENTS;
@@ -52,6 +56,12 @@ uint64_t replica_attempt(struct replica_world *w, uint32_t client)
     c->sends = (c->sends + 1) % SENDS;
     return (uint64_t)(client + 1) << CLIENT_AT | (uint64_t)c->sends << SEND_AT | (uint64_t)c->session << SESSION_AT |
            c->seq;
+}
+
+uint64_t replica_late_attempt(struct replica_world *w)
+{
+    bool late = replica_has_sessions(w) && !w->calm && replica_chance(w, LATE);
+    return late ? replica_draw(w, LATE_LEAST_MS, LATE_MOST_MS) * SIM_MS : 0;
 }
 
 bool replica_attempt_answered(struct replica_world *w, uint32_t client, const struct replica_did *did)

@@ -26,6 +26,9 @@ uint64_t replica_send_of(const struct replica_world *w, uint64_t op);
 /* What a client sends next, after a write was answered or was not. */
 uint64_t replica_attempt(struct replica_world *w, uint32_t client);
 
+/* How much later than usual it comes: when its client has long asked again, or has other worries. */
+uint64_t replica_late_attempt(struct replica_world *w);
+
 /* The answer to an attempt; true: the write is done, at did->index. */
 bool replica_attempt_answered(struct replica_world *w, uint32_t client, const struct replica_did *did);
 

@@ -16,13 +16,14 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
+	"github.com/bobtail-dev/bobtail/e2e/replica/tongue"
 )
 
 // Clients of a group, all in one namespace, each with a socket of its own.
 type Clients struct {
 	g    *Group
 	list []*replica.Client
-	tongue
+	tongue.Tongue
 	acks atomic.Int64 // writes acknowledged so far
 
 	mu    sync.Mutex
@@ -30,26 +31,11 @@ type Clients struct {
 	asked []time.Time
 }
 
-// A tongue is how operations are put to a service. Its answers are not judged here.
-type tongue struct {
-	ask    func(o *history.Op) []byte
-	answer func(o *history.Op, reply []byte) error // of a reply that is not empty
-}
-
-// speaks the language of the service of bobtail-replica.
-var builtIn = tongue{
-	ask: (*history.Op).Body,
-	answer: func(o *history.Op, reply []byte) error {
-		o.Status, o.Result = reply[0], string(reply[1:])
-		return nil
-	},
-}
-
 // Dial makes clients.
 func (g *Group) Dial(n int, attempt time.Duration) (*Clients, error) {
-	c := &Clients{g: g, tongue: builtIn}
+	c := &Clients{g: g, Tongue: tongue.BuiltIn}
 	if g.Redis {
-		c.tongue = ofRedis
+		c.Tongue = tongue.Redis
 	}
 	var members []string
 	for _, m := range g.Members {
@@ -84,7 +70,7 @@ func (c *Clients) do(h *history.History, client int, o history.Op) error {
 	asked := time.Now()
 	var reply []byte
 	var err error
-	body := c.ask(&o)
+	body := c.Ask(&o)
 	if o.Kind == 'G' {
 		reply, err = c.list[client].Read(context.Background(), body)
 	} else {
@@ -93,7 +79,7 @@ func (c *Clients) do(h *history.History, client int, o history.Op) error {
 	o.End = h.Now()
 	switch {
 	case err == nil && len(reply) > 0:
-		if err = c.answer(&o, reply); err != nil {
+		if err = c.Answer(&o, reply); err != nil {
 			return err
 		}
 		h.Add(o)

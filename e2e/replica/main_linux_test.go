@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		out.SetFinite("failover_real_ms_p50", quantile(0.5))
 		out.SetFinite("failover_real_ms_p99", quantile(0.99))
 	}
+	if tally.soaked > 0 {
+		out.Set("soak_minutes", int(tally.soaked.Minutes()))
+	}
 	out.Set("leftovers", len(bed.Leftovers())+len(mounts()))
 	if target := os.Getenv("REPLICA_TARGET"); target != "" {
 		if err := out.Write(root, target); err != nil {

@@ -16,42 +16,9 @@ import (
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/redis"
-	"github.com/bobtail-dev/bobtail/e2e/replica/history"
 )
 
 const redisPort = 6379
-
-// ofRedis: a value is a string of Redis; compare-and-put, which Redis has not,
-// becomes an exchange.
-var ofRedis = tongue{
-	ask: func(o *history.Op) []byte {
-		switch o.Kind {
-		case 'G':
-			return redis.AppendCommand(nil, "GET", o.Key)
-		case 'P':
-			return redis.AppendCommand(nil, "SET", o.Key, o.Value)
-		case 'A':
-			return redis.AppendCommand(nil, "APPEND", o.Key, o.Value)
-		default:
-			o.Kind = 'X'
-			return redis.AppendCommand(nil, "GETSET", o.Key, o.Value)
-		}
-	},
-	answer: func(o *history.Op, reply []byte) error {
-		all, err := redis.Parse(reply)
-		if err == nil && len(all) != 1 {
-			err = fmt.Errorf("%d answers to one command", len(all))
-		}
-		if err == nil {
-			err = all[0].Err()
-		}
-		if err != nil {
-			return fmt.Errorf("%c of %s: %w", o.Kind, o.Key, err)
-		}
-		o.Status, o.Result = '+', all[0].Text
-		return nil
-	},
-}
 
 // module is a module of Redis as it was built.
 func module(name string) string {

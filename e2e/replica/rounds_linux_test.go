@@ -22,6 +22,7 @@ var tally struct {
 	histories, bad, lost, executed int
 	operations, unsure             int64
 	failovers                      []float64 // ms
+	soaked                         time.Duration
 }
 
 type play struct {

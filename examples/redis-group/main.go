@@ -3,8 +3,8 @@
 // Command redis-group sells tickets out of a replication group of Redis servers,
 // and shows what a client can know when servers fail: docs/guides/redis.md.
 //
-//	redis-group --members=cache.default.svc:8000 sell 1000
-//	redis-group --members=cache.default.svc:8000 count
+//	redis-group --members=cache:8000 sell 1000
+//	redis-group --members=cache:8000 count
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	members := flag.String("members", "cache.default.svc:8000", "names or addresses of members, with commas")
+	members := flag.String("members", "cache:8000", "names or addresses of members, with commas")
 	flag.Parse()
 	if err := run(context.Background(), *members, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "redis-group:", err)

@@ -5,7 +5,7 @@
 A fenced block that starts with ```sh carries one tag more: `ci` (run on every
 change, no cluster), `cluster` (run against the embedded cluster), `house` (run in a
 copy of the tree, hack/house/places), `first-hour` (the tutorials, on a cluster with
-Bobtail), `nightly` (listed, run by hand or at night) or
+Bobtail), `group` (on a cluster with volumes, e2e/suites/groups), `nightly` (listed, run by hand or at night) or
 `output` (what a command printed). A block of any language with file=PATH is a file that
 the reader saves; `run` and `files` write it, relative to the working folder. The
 cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and has
@@ -30,7 +30,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pages import PATHS, ROOT, every as pages, with_links  # noqa: E402
 
-TAGS = {"ci", "cluster", "first-hour", "house", "nightly", "output"}
+TAGS = {"ci", "cluster", "first-hour", "group", "house", "nightly", "output"}
 COMMIT = re.compile(r"\bcommits?\s+`?([0-9a-f]{7,40})\b")
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)  # a link is not shown in it

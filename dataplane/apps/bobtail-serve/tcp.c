@@ -21,6 +21,7 @@ static const struct bt_counter_desc tcp_desc[BT_RUN_TCP_COUNTERS] = {
     [BT_RUN_TCP_MEMORY] = {"server_connections_closed_total", "reason", "memory"},
     [BT_RUN_TCP_FULL] = {"server_connections_closed_total", "reason", "full"},
     [BT_RUN_TCP_RESET] = {"server_connections_closed_total", "reason", "reset"},
+    [BT_RUN_TCP_NOT_TCP] = {"server_packets_dropped_total", "reason", "not_tcp"},
 };
 
 bool serve_tcp_setup(struct serve_app *app, struct bt_run_tcp *tcp)

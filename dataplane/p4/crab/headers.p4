@@ -16,6 +16,7 @@ const bit<8> IP_TCP = 6;
 
 // The option of connection redirection (C-1), and what fills it up where it is put in.
 const bit<16> REDIRECT = 0x2a06;
+const bit<16> NOP_REDIRECT = 0x012a; // and its length in the next byte
 const bit<16> TWO_NOPS = 0x0101;
 const bit<8> NOT_FOUND = 255;
 

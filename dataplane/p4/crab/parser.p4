@@ -160,6 +160,7 @@
         transition select(hdr.w8.high, hdr.w8.low) {
             (REDIRECT, _): address_8;
             (TWO_NOPS, REDIRECT): behind_8;
+            (NOP_REDIRECT, _): unread;
             default: accept;
         }
     }

@@ -79,17 +79,26 @@ static bool has(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-static bool check(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
+static bool check_protocol(const struct bobtail_server_config *c, char *err, size_t errlen)
+{
+    bool routed = c->routers != NULL, controlled = has(c->control);
+    if (c->protocol > BOBTAIL_U32) {
+        snprintf(err, errlen, "protocol: must be 0..%d; got %u", BOBTAIL_U32, c->protocol);
+    } else if (c->protocol != BOBTAIL_R2P2 && (routed || controlled)) {
+        snprintf(err, errlen, "%s: R2P2 alone has routers, and protocol is another one",
+                 controlled ? "control" : "routers");
+    } else if (routed && controlled) {
+        snprintf(err, errlen, "routers: whoever speaks to control names them, and both are given; leave one out");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool check_numbers(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
 {
     if (c->threads > BT_RUN_THREADS_MAX) {
         snprintf(err, errlen, "threads: must be 1..%d; got %u", BT_RUN_THREADS_MAX, c->threads);
-    } else if (c->protocol > BOBTAIL_U32) {
-        snprintf(err, errlen, "protocol: must be 0..%d; got %u", BOBTAIL_U32, c->protocol);
-    } else if (c->protocol != BOBTAIL_R2P2 && (c->routers != NULL || has(c->control))) {
-        snprintf(err, errlen, "%s: R2P2 alone has routers, and protocol is another one",
-                 has(c->control) ? "control" : "routers");
-    } else if (c->routers != NULL && has(c->control)) {
-        snprintf(err, errlen, "routers: whoever speaks to control names them, and both are given; leave one out");
     } else if (c->port == 0 || c->port + ports - 1 > 65535) {
         snprintf(err, errlen, "port: ports %u..%u are wanted, of 1..65535", c->port, c->port + ports - 1);
     } else if (c->mode > BOBTAIL_WORK_STEALING) {
@@ -257,7 +266,8 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
 {
     struct bobtail_server_config c = with_defaults(config);
     uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
-    if (!check(&c, ports, err, errlen) || !check_flow(&c, err, errlen) || !check_order(&c, err, errlen)) {
+    if (!check_protocol(&c, err, errlen) || !check_numbers(&c, ports, err, errlen) || !check_flow(&c, err, errlen) ||
+        !check_order(&c, err, errlen)) {
         return NULL;
     }
     struct bobtail_server *s = calloc(1, sizeof *s);

@@ -31,7 +31,7 @@ void serve_go(struct bobtail_server *s);
 // Tells the routers to send nothing more. Between hold and go.
 void serve_leave(struct bobtail_server *s);
 
-// The control socket of a server in a pod: who its routers are, and what it says of itself (docs/reference/control.md).
+// The control socket of a server in a pod: who its routers are, and what it says of itself.
 // It is made before the ports, which keep what it tells of them; NULL: out of memory.
 struct serve_control *serve_control_new(struct bobtail_server *s, uint32_t ports);
 void serve_control_port(struct serve_control *c, uint32_t i, struct bt_run_port *port);

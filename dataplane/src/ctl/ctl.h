@@ -98,8 +98,8 @@ struct bt_ctl_state {
     struct bt_ctl_scheduling scheduling;
 };
 
-// Adds a router that one of a server's workers knows, heard last at heard_ns (0: never) of a clock that shows now_ns. One
-// that several workers know was heard when any of them heard it.
+// Adds a router that one of a server's workers knows, heard last at heard_ns (0: never) of a clock that shows now_ns.
+// One that several workers know was heard when any of them heard it.
 void bt_ctl_add_router(struct bt_ctl_state *s, const struct bt_addr *router, uint64_t heard_ns, uint64_t now_ns);
 
 struct bt_ctl_sample {

@@ -246,8 +246,15 @@ int bt_dpdk_start(const struct bt_dpdk_eal *cfg, char *err, size_t errlen)
         return -1;
     }
     if (init(&a, &may) < 0) {
-        snprintf(err, errlen, "DPDK does not start: %s; its own lines above say more, the extra arguments were \"%s\"",
-                 rte_strerror(rte_errno), cfg->extra != NULL ? cfg->extra : "");
+        char name[RTE_ETH_NAME_MAX_LEN];
+        char hint[400] = "";
+        bt_dpdk_port_name(cfg->port, name, sizeof name);
+        if (bt_dpdk_is_pci(cfg->port)) {
+            bt_dpdk_pci_hint(&bt_dpdk_kernel, name, hint, sizeof hint);
+        }
+        snprintf(err, errlen,
+                 "DPDK does not start: %s; its own lines above say more, the extra arguments were \"%s\"%s",
+                 rte_strerror(rte_errno), cfg->extra != NULL ? cfg->extra : "", hint);
         return -1;
     }
     eal_started = true;

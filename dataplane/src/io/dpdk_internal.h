@@ -218,9 +218,13 @@ const uint64_t *bt_dpdk_counters(struct bt_io *io, const struct bt_counter_desc 
 
 // dpdk_hugepages.c: MiB that the machine has free, of all sizes; and of so many, those that this process really gets.
 uint64_t bt_dpdk_free_hugepages(void);
-// dpdk_pci.c: what stands against the PCI device `name` (dddd:bb:dd.f) in the kernel's folder of devices; begins with
-// "; ".
-void bt_dpdk_pci_hint(const char *devices, const char *name, char *text, size_t len);
+// dpdk_pci.c: where the kernel shows PCI devices and the groups that vfio hands over; and what stands against the
+// device `name` (dddd:bb:dd.f) there, which begins with "; ", or nothing.
+struct bt_dpdk_places {
+    const char *devices, *groups;
+};
+extern const struct bt_dpdk_places bt_dpdk_kernel;
+void bt_dpdk_pci_hint(const struct bt_dpdk_places *at, const char *name, char *text, size_t len);
 // dpdk_eal.c: MiB of hugepages that DPDK was started with.
 uint32_t bt_dpdk_hugepages_mib(void);
 uint64_t bt_dpdk_usable_hugepages(uint64_t want_mib);

@@ -51,7 +51,7 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
     if (failed != 0) {
         char hint[400] = "";
         if (bt_dpdk_is_pci(port)) {
-            bt_dpdk_pci_hint("/sys/bus/pci/devices", name, hint, sizeof hint);
+            bt_dpdk_pci_hint(&bt_dpdk_kernel, name, hint, sizeof hint);
         } else if (failed == -EFAULT) {
             snprintf(hint, sizeof hint, ", no driver in this program goes by that name");
         }

@@ -33,7 +33,7 @@ __attribute__((noinline)) static void run_timed(const struct bt_run *run, struct
 }
 
 /* Runs the handler unless the request was taken back. */
-static inline void execute(struct run_core *core, struct bobtail_request *job)
+static inline void execute(struct run_core *core, struct bobtail_request *job, bool timed)
 {
     const struct bt_run *run = core->run;
     uint32_t waiting = RUN_WAITING;
@@ -41,14 +41,15 @@ static inline void execute(struct run_core *core, struct bobtail_request *job)
                                                  memory_order_acquire)) {
         return;
     }
-    set(&core->turns, run_relaxed(&core->turns) + 1);
+    uint64_t turn = run_relaxed(&core->turns); // nobody else counts them
+    set(&core->turns, turn + 1);
     job->core = core;
-    if (__builtin_expect(job->home->timed, 0)) {
+    if (__builtin_expect(timed, 0)) {
         run_timed(run, job);
     } else {
         run->setup.handler(run->setup.arg, job);
     }
-    set(&core->turns, run_relaxed(&core->turns) + 1);
+    set(&core->turns, turn + 2);
 }
 
 /* A handler began and ended so; it was the last. */
@@ -90,7 +91,7 @@ static void run_batch(struct run_core *core)
     struct run_home *home = core->home;
     uint64_t began = run_ticks(), first = began, flush = core->run->flush_ticks;
     while (home->executed != home->taken) {
-        execute(core, home->batch[home->executed]);
+        execute(core, home->batch[home->executed], home->timed);
         home->executed++;
         uint64_t now = run_ticks();
         if (__builtin_expect(now - first > flush, 0)) {
@@ -109,7 +110,7 @@ static void run_flow(struct run_core *core)
     while (core->todo != NULL) {
         struct bobtail_request *job = core->todo;
         uint64_t began = run_ticks();
-        execute(core, job);
+        execute(core, job, home->timed);
         uint64_t ended = run_ticks();
         run_count(&core->busy_ticks, ended - began);
         note_end(core, began, ended);

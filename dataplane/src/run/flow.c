@@ -179,6 +179,15 @@ void bt_flow_read(const struct bt_flow *f, uint64_t now, struct bt_flow_figures 
     out->clients = f->count;
 }
 
+/* Whether one is closer to its limit than another. Who has not seen enough to have a limit says least. */
+static bool says_more(const struct bt_flow_figures *one, const struct bt_flow_figures *than)
+{
+    if (!than->on || than->admitted == 0) {
+        return !than->on || one->admitted > 0;
+    }
+    return one->admitted > 0 && one->load * than->admitted > than->load * one->admitted;
+}
+
 void bt_flow_add(struct bt_flow_figures *sum, const struct bt_flow_figures *one)
 {
     for (unsigned i = 0; i < BT_FLOW_COUNTERS; i++) {
@@ -188,7 +197,7 @@ void bt_flow_add(struct bt_flow_figures *sum, const struct bt_flow_figures *one)
     sum->clients += one->clients;
     sum->throttling |= one->throttling;
     sum->alarm |= one->alarm;
-    if (one->on && (!sum->on || one->load * sum->admitted > sum->load * one->admitted)) {
+    if (one->on && says_more(one, sum)) {
         sum->on = true;
         sum->load = one->load;
         sum->admitted = one->admitted;

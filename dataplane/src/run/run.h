@@ -55,6 +55,7 @@ enum bt_run_tcp_counter {
     BT_RUN_TCP_MEMORY,    // there was none
     BT_RUN_TCP_FULL,      // there were too many connections
     BT_RUN_TCP_RESET,     // by the client, or the network
+    BT_RUN_TCP_NOT_TCP,   // packets to a port with a stack of its own that were something else
     BT_RUN_TCP_COUNTERS
 };
 

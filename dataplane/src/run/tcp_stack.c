@@ -152,6 +152,7 @@ static bool poll_port(struct run_tcp *t)
         if (pkts[i]->local == BT_RUN_TCP_LOCAL) {
             s->stack->rx(pkts[i], now);
         } else {
+            run_tcp_count(t, BT_RUN_TCP_NOT_TCP);
             bt_pool_put(t->setup.pool, pkts[i]);
         }
     }

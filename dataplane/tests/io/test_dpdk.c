@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -439,7 +440,8 @@ static void a_pci_device_that_cannot_be_had_is_explained(void **state)
         snprintf(link, sizeof link, "%s/driver", path);
         assert_true(!there || mkdir(path, 0700) == 0);
         assert_true(!there || rows[i].driver == NULL || symlink(rows[i].driver, link) == 0);
-        bt_dpdk_pci_hint(root, rows[i].name, text, sizeof text);
+        const struct bt_dpdk_places at = {.devices = root, .groups = "/nowhere"};
+        bt_dpdk_pci_hint(&at, rows[i].name, text, sizeof text);
         (void)unlink(link);
         assert_true(!there || rmdir(path) == 0);
         assert_true(strncmp(text, "; ", 2) == 0);
@@ -448,6 +450,72 @@ static void a_pci_device_that_cannot_be_had_is_explained(void **state)
         }
     }
     assert_int_equal(rmdir(root), 0);
+}
+
+// A folder with one device on vfio-pci and the file of its group, both made for the purpose.
+static void one_handed_over(char *root, mode_t mode, bool make)
+{
+    static const char *const links[][2] = {{"d/driver", "x/vfio-pci"}, {"d/iommu_group", "x/7"}};
+    char path[100];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", root, links[i][0]);
+        assert_int_equal(make ? symlink(links[i][1], path) : unlink(path), 0);
+    }
+    snprintf(path, sizeof path, "%s/7", root);
+    if (make) {
+        FILE *f = fopen(path, "we");
+        assert_non_null(f);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(chmod(path, mode), 0);
+    } else {
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+// What a process is told of it that may lock next to nothing, and has no rights unless it stays root; it ends with 0 if
+// that has this word, or is nothing where none is wanted.
+static int told_without_rights(const struct bt_dpdk_places *at, bool stays_root, const char *word)
+{
+    char text[400] = "";
+    const struct rlimit limit = {65536, 65536};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (!stays_root && setresuid(65534, 65534, 65534) != 0)) {
+        return 2;
+    }
+    bt_dpdk_pci_hint(at, "d", text, sizeof text);
+    return (word == NULL ? text[0] == '\0' : strstr(text, word) != NULL) ? 0 : 1;
+}
+
+static void a_function_without_a_right_to_it_is_explained(void **state)
+{
+    static const struct {
+        mode_t mode;
+        bool stays_root;
+        const char *word;
+    } rows[] = {{0600, false, "it is root's"}, {0666, false, "capability IPC_LOCK"}, {0600, true, NULL}};
+    (void)state;
+    if (getuid() != 0) {
+        skip(); // nobody can be without root's rights then
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char root[] = "/tmp/bobtail-group-XXXXXX";
+        char device[100];
+        int status = -1;
+        assert_non_null(mkdtemp(root));
+        assert_int_equal(chmod(root, 0755), 0);
+        snprintf(device, sizeof device, "%s/d", root);
+        assert_int_equal(mkdir(device, 0755), 0);
+        one_handed_over(root, rows[i].mode, true);
+        const struct bt_dpdk_places at = {.devices = root, .groups = root};
+        pid_t child = fork();
+        if (child == 0) {
+            _exit(told_without_rights(&at, rows[i].stays_root, rows[i].word));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        one_handed_over(root, 0, false);
+        assert_int_equal(rmdir(device), 0);
+        assert_int_equal(rmdir(root), 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
 }
 
 int main(void)
@@ -463,6 +531,7 @@ int main(void)
         cmocka_unit_test(checksums_can_be_left_out),
         cmocka_unit_test(settings_are_refused_by_name),
         cmocka_unit_test(a_pci_device_that_cannot_be_had_is_explained),
+        cmocka_unit_test(a_function_without_a_right_to_it_is_explained),
         cmocka_unit_test(memory_lies_where_the_kernel_says),
         cmocka_unit_test(a_process_that_may_not_choose_nodes_does_without_them),
     };

@@ -193,6 +193,31 @@ static void off_is_off(void **state)
     assert_true(figures().throttling);
 }
 
+/* Who has not seen enough to have a limit is not the closest to it, whichever comes first. */
+static void who_has_learned_speaks_for_all(void **state)
+{
+    const struct bt_flow_figures calm = {.on = true, .load = 0.1, .admitted = 0.6},
+                                 busy = {.on = true, .load = 0.5, .admitted = 0.55, .throttling = true},
+                                 begun = {.on = true, .load = 0.9}, off = {0};
+    const struct bt_flow_figures *order[][4] = {{&calm, &busy, &begun, &off},
+                                                {&begun, &off, &busy, &calm},
+                                                {&off, &begun, &calm, &busy},
+                                                {&busy, &begun, &off, &calm}};
+    (void)state;
+    for (unsigned i = 0; i < sizeof order / sizeof order[0]; i++) {
+        struct bt_flow_figures sum = {0};
+        for (unsigned k = 0; k < 4; k++) {
+            bt_flow_add(&sum, order[i][k]);
+        }
+        assert_true(sum.on && sum.throttling);
+        assert_true(sum.load == busy.load && sum.admitted == busy.admitted);
+    }
+    struct bt_flow_figures sum = {0};
+    bt_flow_add(&sum, &off);
+    bt_flow_add(&sum, &begun);
+    assert_true(sum.on && sum.load == begun.load && sum.admitted == 0);
+}
+
 int main(void)
 {
 #define FRESH(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -205,6 +230,7 @@ int main(void)
         FRESH(f8_dispersed_services_are_clamped_and_alarmed),
         FRESH(f17_clients_are_bounded_and_the_idle_give_way),
         FRESH(off_is_off),
+        cmocka_unit_test(who_has_learned_speaks_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

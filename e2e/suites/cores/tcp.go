@@ -105,7 +105,7 @@ func (s *Suite) tcpReady(ctx context.Context) error {
 	o, failed := s.Env.Object(ctx, Namespace, "rpcsvc", answers)
 	c := o.Condition("Programmed")
 	if failed == nil && (c.Status != "True" || !strings.Contains(c.Message, "CRAB does not balance")) {
-		failed = fmt.Errorf("Programmed=%s says %q, and not that CRAB does not balance these connections", c.Status, c.Message)
+		failed = fmt.Errorf("condition Programmed=%s says %q, and not that CRAB does not balance these connections", c.Status, c.Message)
 	}
 	return errors.Join(err, failed)
 }

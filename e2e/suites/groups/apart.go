@@ -24,7 +24,7 @@ func (s *Suite) apart(ctx context.Context) error {
 		s.Got.Set("apart_writes", writes)
 	}()
 	for _, one := range []struct{ name, protocol string }{{"hover", "HovercRaft"}, {"plus", "HovercRaftPlusPlus"}} {
-		s.plays = target{group: one.name, clients: "clients-" + one.name}
+		s.plays = target{group: one.name, clients: "clients-" + one.name, speaks: builtIn}
 		for _, step := range []struct {
 			harness.Step
 			do func(context.Context) error
@@ -58,13 +58,19 @@ func (s *Suite) begin(ctx context.Context, protocol string) error {
 	if err := s.ready(ctx, settles); err != nil {
 		return err
 	}
-	if err := s.Env.Apply(ctx, peerPod(s.plays.clients, s.plays.group)); err != nil {
-		return err
-	}
-	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Ready", "pod/"+s.plays.clients, "--timeout=60s"); err != nil {
+	if err := s.peer(ctx, s.plays.clients, s.plays.group); err != nil {
 		return err
 	}
 	return errors.Join(s.inUse(ctx), s.show(ctx))
+}
+
+// peer starts clients of a group, and waits for their pod.
+func (s *Suite) peer(ctx context.Context, name, group string) error {
+	if err := s.Env.Apply(ctx, peerPod(name, group, s.plays.speaks)); err != nil {
+		return err
+	}
+	_, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Ready", "pod/"+name, "--timeout=60s")
+	return err
 }
 
 // inUse waits until the leader sends by way of the aggregator, where there is one.
@@ -108,6 +114,10 @@ func (s *Suite) replaced(ctx context.Context, component string) error {
 	if err := s.order(ctx, &c, "state"); err != nil {
 		return err
 	}
+	var forgotten string
+	if err := s.order(ctx, &forgotten, "forget"); err != nil {
+		return err
+	}
 	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pod", before[0], "--wait=false", "--grace-period=0", "--force"); err != nil {
 		return err
 	}
@@ -121,7 +131,13 @@ func (s *Suite) replaced(ctx context.Context, component string) error {
 	if err := s.ready(ctx, settles); err != nil {
 		return err
 	}
-	return errors.Join(s.inUse(ctx), s.written(ctx, c.Writes-c.FailedWrites+someWrites/2))
+	if err := errors.Join(s.inUse(ctx), s.written(ctx, c.Writes-c.FailedWrites+someWrites/2)); err != nil {
+		return err
+	}
+	err = s.order(ctx, &c, "state")
+	s.Steps.Say("     the %s's pod is deleted: no write was answered for %d ms", component, c.PauseMilliseconds)
+	s.Got.Set(component+"_lost_pause_ms", c.PauseMilliseconds)
+	return err
 }
 
 func (s *Suite) podsOf(ctx context.Context, component string) ([]string, error) {

@@ -55,33 +55,45 @@ func (s *Suite) roll(ctx context.Context) error {
 
 // scale: two members more, and two less.
 func (s *Suite) scale(ctx context.Context) error {
-	v, err := s.play(ctx, "scale", leastWrites, harness.Step{Name: "kubectl scale rg --replicas=5, then 3", Cost: "2 min",
-		Cause: "a member is not taken in, promoted or removed: kubectl -n " + Namespace + " describe rg " + Group},
-		func(ctx context.Context) error {
-			for _, n := range []int{5, 3} {
-				if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "scale", "rg", Group, fmt.Sprintf("--replicas=%d", n)); err != nil {
-					return err
-				}
-				if err := s.ready(ctx, settles); err != nil {
-					return err
-				}
-				if err := s.isOf(ctx, n); err != nil {
-					return err
-				}
-				if err := s.show(ctx); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	v, err := s.play(ctx, "scale", leastWrites, harness.Step{Name: "kubectl scale rg --replicas=5, then 3", Cost: "2 min", Cause: notWalked},
+		func(ctx context.Context) error { return s.walk(ctx, 5, 3) })
 	s.Got.Set("scale_failed_writes", v.FailedWrites)
 	s.Got.Set("scale_writes", v.Writes)
 	return err
 }
 
+const notWalked = "a member is not taken in, promoted or removed: kubectl -n " + Namespace + " describe rg " + Group
+
+// nine: as many members as there may be, asked for at once, and seven, five and three again.
+func (s *Suite) nine(ctx context.Context) error {
+	v, err := s.play(ctx, "nine", someWrites, harness.Step{Name: "kubectl scale rg --replicas=9, then 7, 5 and 3", Cost: "4 min", Cause: notWalked},
+		func(ctx context.Context) error { return s.walk(ctx, 9, 7, 5, 3) })
+	s.Got.Set("nine_failed_writes", v.FailedWrites)
+	return err
+}
+
+// walk asks for so many members, one number after the other, and waits until the group has got there.
+func (s *Suite) walk(ctx context.Context, numbers ...int) error {
+	for _, n := range numbers {
+		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "scale", "rg", Group, fmt.Sprintf("--replicas=%d", n)); err != nil {
+			return err
+		}
+		if err := s.isOf(ctx, n); err != nil {
+			return err
+		}
+		if err := s.ready(ctx, settles); err != nil {
+			return err
+		}
+		if err := s.show(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // isOf: so many voters, pods and claims, no more.
 func (s *Suite) isOf(ctx context.Context, n int) error {
-	return harness.Until(ctx, settles, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
+	return harness.Until(ctx, 2*settles, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		g, err := s.read(ctx)
 		if err != nil {
 			return false, "", err

@@ -3,6 +3,7 @@
 package groups
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 type Clients struct {
 	Env            *harness.Env
 	Namespace, Pod string
+	Speaks         string // an order of grouppeer; "": the built-in service's
 }
 
 // Verdict is what clients say at the end; Counts what they have got so far.
@@ -43,8 +45,9 @@ func LoadImages(ctx context.Context, env *harness.Env, components ...string) err
 
 // Manifest of the pod, for a group of its namespace.
 func (c Clients) Manifest(group string) string {
+	speaks := cmp.Or(c.Speaks, builtIn)
 	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [serve, "%s.%s.svc.cluster.local:8000"]}]}}`, c.Pod, c.Namespace, image, group, c.Namespace)
+  containers: [{name: clients, image: %q, args: [%s, "%s.%s.svc.cluster.local:8000"]}]}}`, c.Pod, c.Namespace, image, speaks, group, c.Namespace)
 }
 
 // Order has the pod do something: begin NAME CLIENTS, state, or end; and reads what it says.

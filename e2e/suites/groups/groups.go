@@ -46,16 +46,18 @@ type Suite struct {
 	plays   target
 }
 
-// target is the group that is played, and the pod with its clients.
-type target struct{ group, clients string }
+// target is the group that is played, the pod with its clients, and what they speak: an order of grouppeer.
+type target struct{ group, clients, speaks string }
 
 // first is the group of the example.
-var first = target{group: Group, clients: "clients"}
+var first = target{group: Group, clients: "clients", speaks: builtIn}
+
+const builtIn = "serve"
 
 // counts are what clients have got so far; verdict is what they say at the end. Both as grouppeer prints them.
 type counts struct {
-	Writes, Reads, FailedWrites, FailedReads, SlowestWriteMilliseconds int64
-	Says                                                               []string
+	Writes, Reads, FailedWrites, FailedReads, SlowestWriteMilliseconds, PauseMilliseconds int64
+	Says                                                                                  []string
 }
 
 type verdict struct {
@@ -71,9 +73,11 @@ func (s *Suite) parts() []harness.Part {
 		{Name: "disk", Play: s.diskLost},
 		{Name: "update", Play: s.update},
 		{Name: "scale", Play: s.scale},
+		{Name: "nine", Play: s.nine},
 		{Name: "absent", Play: s.absent},
 		{Name: "apart", Play: s.apart},
 		{Name: "restored", Play: s.restored},
+		{Name: "redis", Play: s.redis},
 	}
 }
 
@@ -141,7 +145,7 @@ func (s *Suite) apply(ctx context.Context) error {
 		return err
 	}
 	text := strings.NewReplacer("namespace: default", "namespace: "+Namespace, "cpu: 250m", "cpu: 20m").Replace(string(example))
-	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peerPod("clients", Group)} {
+	for _, m := range []string{"apiVersion: v1\nkind: Namespace\nmetadata: {name: " + Namespace + "}\n", text, peerPod("clients", Group, builtIn)} {
 		if err := s.Env.Apply(ctx, m); err != nil {
 			return err
 		}
@@ -158,8 +162,8 @@ func (s *Suite) apply(ctx context.Context) error {
 }
 
 // peerPod is the clients of a group.
-func peerPod(name, group string) string {
-	return Clients{Namespace: Namespace, Pod: name}.Manifest(group)
+func peerPod(name, group, speaks string) string {
+	return Clients{Namespace: Namespace, Pod: name, Speaks: speaks}.Manifest(group)
 }
 
 // show prints what a user would look at.

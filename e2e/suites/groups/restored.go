@@ -18,6 +18,9 @@ import (
 const (
 	again = "again" // of a backup
 	anew  = "anew"  // of the one disk of again that is left
+
+	// atItsTime is the Job that a CronJob would have made.
+	atItsTime = "orders-backup-at-its-time"
 )
 
 const claimOfBackups = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: backups, namespace: ` + Namespace + `},
@@ -38,6 +41,11 @@ func (s *Suite) restored(ctx context.Context) error {
 		harness.Step
 		do func(context.Context) error
 	}{
+		{harness.Step{Name: "kubectl bobtail backup " + Group + " --schedule --keep=1; its CronJob copies, and removes the copy of before", Cost: "20 s", Cause: "kubectl -n " + Namespace + " describe cronjob " + Group + "-backup"},
+			func(ctx context.Context) (err error) {
+				backup, err = s.scheduled(ctx)
+				return err
+			}},
 		{harness.Step{Name: "a ReplicationGroup with spec.restore of it", Cost: "60 s", Cause: "kubectl -n " + Namespace + " describe rg " + again},
 			func(ctx context.Context) error { return s.restore(ctx, backup) }},
 		{harness.Step{Name: "two of its disks are lost; kubectl bobtail recover " + again + " --force-new-quorum", Cost: "90 s", Cause: "kubectl -n " + Namespace + " describe rg " + anew},
@@ -47,11 +55,18 @@ func (s *Suite) restored(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.clear(ctx, []string{again, anew}, "pod/reader-"+again, "pod/reader-"+anew, "rg/"+anew)
+}
+
+// clear removes objects, the backups, and the disks of groups that are gone.
+func (s *Suite) clear(ctx context.Context, groups []string, objects ...string) error {
+	remove := func(what ...string) error {
+		_, err := s.Env.Kubectl(ctx, append([]string{"-n", Namespace, "delete", "--wait=true", "--timeout=60s"}, what...)...)
+		return err
+	}
 	// The pods of finished jobs hold the claim, too.
-	_, jobs := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "jobs", "-l", "bobtail.dev/backup-of", "--cascade=foreground", "--wait=true", "--timeout=60s")
-	_, err = s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pod/reader-"+again, "pod/reader-"+anew, "rg/"+anew, "pvc/backups", "--wait=true", "--timeout=60s")
-	_, claims := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "pvc", "-l", "bobtail.dev/service in ("+again+","+anew+")", "--wait=true", "--timeout=60s")
-	return errors.Join(jobs, err, claims)
+	jobs := remove("jobs", "-l", "bobtail.dev/backup-of", "--cascade=foreground")
+	return errors.Join(jobs, remove(append(objects, "pvc/backups")...), remove("pvc", "-l", "bobtail.dev/service in ("+strings.Join(groups, ",")+")"))
 }
 
 func (s *Suite) plugin(ctx context.Context, stdin string, args ...string) (string, error) {
@@ -69,19 +84,49 @@ func (s *Suite) backup(ctx context.Context) (string, error) {
 	if err := s.Env.Apply(ctx, claimOfBackups); err != nil {
 		return "", err
 	}
-	if _, err := s.plugin(ctx, "", "backup", Group, "--to-claim=backups"); err != nil {
+	group := s.plays.group
+	if _, err := s.plugin(ctx, "", "backup", group, "--to-claim=backups"); err != nil {
 		return "", err
 	}
-	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Complete", "job", "-l", "bobtail.dev/backup-of="+Group, "--timeout=120s"); err != nil {
+	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Complete", "job", "-l", "bobtail.dev/backup-of="+group, "--timeout=120s"); err != nil {
 		return "", err
 	}
-	pod, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "bobtail.dev/backup-of="+Group, "--field-selector=status.phase=Succeeded", "-o", "jsonpath={.items[0].metadata.name}")
+	pod, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "bobtail.dev/backup-of="+group, "--field-selector=status.phase=Succeeded", "-o", "jsonpath={.items[0].metadata.name}")
 	if err != nil {
 		return "", err
 	}
 	logs, err := s.Env.Kubectl(ctx, "-n", Namespace, "logs", pod)
 	s.Steps.Say("     %s", strings.TrimSpace(logs))
 	return pod, err
+}
+
+// scheduled has the CronJob of a schedule copy now, as it would at its time, and says in which folder.
+func (s *Suite) scheduled(ctx context.Context) (string, error) {
+	if _, err := s.plugin(ctx, "", "backup", Group, "--to-claim=backups", "--schedule=0 3 * * *", "--keep=1"); err != nil {
+		return "", err
+	}
+	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "create", "job", "--from=cronjob/"+Group+"-backup", atItsTime); err != nil {
+		return "", err
+	}
+	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Complete", "job/"+atItsTime, "--timeout=120s"); err != nil {
+		return "", err
+	}
+	logs, err := s.Env.Kubectl(ctx, "-n", Namespace, "logs", "job/"+atItsTime)
+	if err == nil && !strings.Contains(logs, "1 older copies removed; the 1 newest stay") {
+		err = fmt.Errorf("the copy of before was not removed: %s", logs)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := harness.Until(ctx, settles, pause, func(ctx context.Context) (bool, string, error) {
+		at, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "rg", Group, "-o", "jsonpath={.status.lastBackupTime}")
+		return at != "", "status.lastBackupTime is not there", err
+	}); err != nil {
+		return "", err
+	}
+	_, deleted := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "cronjob", Group+"-backup", "--cascade=orphan")
+	pod, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pods", "-l", "batch.kubernetes.io/job-name="+atItsTime, "-o", "jsonpath={.items[0].metadata.name}")
+	return pod, errors.Join(deleted, err)
 }
 
 func (s *Suite) restore(ctx context.Context, backup string) error {
@@ -103,10 +148,7 @@ func (s *Suite) has(ctx context.Context, name string) error {
 		return err
 	}
 	reader := "reader-" + name
-	if err := s.Env.Apply(ctx, peerPod(reader, name)); err != nil {
-		return err
-	}
-	if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=condition=Ready", "pod/"+reader, "--timeout=60s"); err != nil {
+	if err := s.peer(ctx, reader, name); err != nil {
 		return err
 	}
 	return harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {

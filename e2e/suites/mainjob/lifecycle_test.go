@@ -25,11 +25,24 @@ func cleanSlate(ctx context.Context, t *testing.T, s *suite) {
 		check(t, err)
 		check(t, s.env.Uninstall(ctx))
 	}
+	forgetSwitches(ctx, s)
 	_, err := s.env.Kubectl(ctx, "delete", "namespace", namespace, harness.SystemNamespace, "--ignore-not-found", "--wait=true")
 	check(t, err)
 	_, err = s.env.Kubectl(ctx, "delete", "crd", "-l", "app.kubernetes.io/part-of=bobtail", "--ignore-not-found", "--wait=true")
 	check(t, err)
 	s.before = objects(ctx, t, s)
+}
+
+// forgetSwitches takes the finalizers off switches that a broken-off run left: the
+// operator that would is gone, and their kind could not be deleted.
+func forgetSwitches(ctx context.Context, s *suite) {
+	names, err := s.env.Kubectl(ctx, "get", "programmableswitches.bobtail.dev", "-o", "name")
+	if err != nil {
+		return // there is no such kind
+	}
+	for name := range strings.FieldsSeq(names) {
+		_, _ = s.env.Kubectl(ctx, "patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	}
 }
 
 // install puts the committed 0.1.0 baseline on a clean cluster, so that the

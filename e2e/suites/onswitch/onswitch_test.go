@@ -104,6 +104,9 @@ func TestManifestsAndParts(t *testing.T) {
 	if err := (&Suite{Only: []string{"kill", "nothing"}}).Judge(); err == nil {
 		t.Error("a part that there is not is played")
 	}
+	if (&Suite{Only: []string{"aggregator", "kill"}}).apart() || !(&Suite{Only: []string{"aggregator"}}).apart() {
+		t.Error("it is not told apart which parts need the service on the switch")
+	}
 	if !bySwitch([]string{front(3)}) || bySwitch([]string{front(3), "10.244.0.3"}) || !byRouters([]string{"10.244.0.3", "10.244.1.4"}) || byRouters([]string{"10.244.0.3", front(1)}) {
 		t.Error("it is not told apart who clients are given")
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package judge holds a program for Tofino to what its pipeline allows, as far as that is publicly known
-// (docs/guides/switch.md): how often a register is accessed, what a register action may compute, and how many stages
+// (docs/reference/switch-programs.md): how often a register is accessed, what a register action may compute, and how many stages
 // the dependencies take. It estimates: only a compiler for the device knows.
 package judge
 

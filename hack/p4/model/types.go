@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package model gives P4 sources their meaning: it checks the types of a strict subset of P4_16 and makes something of it
-// that runs packets. It is a test tool: what it accepts and how it runs is told in docs/guides/switch.md.
+// that runs packets. It is a test tool: what it accepts and how it runs is told in docs/reference/switch-programs.md.
 package model
 
 import (

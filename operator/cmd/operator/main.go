@@ -46,5 +46,6 @@ func run(args []string) error {
 	if check {
 		return manager.Check(ctrl.SetupSignalHandler(), config, args[1:])
 	}
+	manager.KeepWithin()
 	return manager.Run(ctrl.SetupSignalHandler(), config, options)
 }

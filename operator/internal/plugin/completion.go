@@ -20,15 +20,34 @@ type completer func(cmd *cobra.Command, args []string, typed string) ([]string, 
 
 // objectiveNames proposes slo/NAME of the namespace; nothing where it cannot read.
 func objectiveNames(connect connector) completer {
-	return proposals(connect, func(ctx context.Context, c *cluster) (out []string) {
-		list := &v1alpha1.ServiceLevelObjectiveList{}
-		if c.List(ctx, list, client.InNamespace(c.namespace)) == nil {
-			for _, o := range list.Items {
-				out = append(out, "slo/"+o.Name)
-			}
-		}
-		return out
+	return proposals(connect, func(ctx context.Context, c *cluster) []string { return c.objectiveNames(ctx) })
+}
+
+// explainedNames proposes slo/NAME and rg/NAME.
+func explainedNames(connect connector) completer {
+	return proposals(connect, func(ctx context.Context, c *cluster) []string {
+		return append(c.objectiveNames(ctx), c.groupNames(ctx)...)
 	})
+}
+
+func (c *cluster) objectiveNames(ctx context.Context) (out []string) {
+	list := &v1alpha1.ServiceLevelObjectiveList{}
+	if c.List(ctx, list, client.InNamespace(c.namespace)) == nil {
+		for _, o := range list.Items {
+			out = append(out, "slo/"+o.Name)
+		}
+	}
+	return out
+}
+
+func (c *cluster) groupNames(ctx context.Context) (out []string) {
+	list := &v1alpha1.ReplicationGroupList{}
+	if c.List(ctx, list, client.InNamespace(c.namespace)) == nil {
+		for _, g := range list.Items {
+			out = append(out, "rg/"+g.Name)
+		}
+	}
+	return out
 }
 
 // serviceNames proposes rpcsvc/NAME.

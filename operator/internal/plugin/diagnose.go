@@ -40,6 +40,7 @@ const (
 	causeClients   = "ClientIngressRule"
 	causeNotServed = "NotReady"
 	causeCores     = "CoresMissing"
+	causeFlow      = "FlowControl"
 )
 
 // busy is the load of the workers above which queues explain themselves: M/M/16
@@ -65,6 +66,7 @@ func diagnose(slo *v1alpha1.ServiceLevelObjective, service *v1alpha1.RpcService,
 	p := slo.Spec.Percentile
 	add(ofReadiness(service, o))
 	add(ofCores(service))
+	add(ofFlowControl(service))
 	tooSlow := ofServiceTime(slo, o, p, objective)
 	add(tooSlow)
 	add(ofLoad(service, slo, o))
@@ -97,6 +99,29 @@ func ofCores(service *v1alpha1.RpcService) *finding {
 		return &finding{causeCores, c.Message, next}
 	}
 	return nil
+}
+
+// ofFlowControl is what flow control says of itself: it does not work, it holds clients back, or clients do not obey.
+func ofFlowControl(service *v1alpha1.RpcService) *finding {
+	f := service.Status.FlowControl
+	if f == nil {
+		return nil
+	}
+	next := "kubectl get rpcsvc " + service.Name + " -o jsonpath={.status.flowControl}; docs/guides/flow-control.md"
+	if f.Reason != v1alpha1.FlowControlInForce {
+		return &finding{causeFlow, fmt.Sprintf("%s: %s", f.Reason, f.Message), next}
+	}
+	if f.Throttling == 0 && f.Refused == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d servers hold clients back", f.Throttling, f.Replicas)
+	if f.LoadPercent != nil && f.AdmittedPercent != nil {
+		text += fmt.Sprintf("; the closest to its limit has a load of %d %% of a core, and %d %% are admitted", *f.LoadPercent, *f.AdmittedPercent)
+	}
+	if f.Refused > 0 {
+		text += fmt.Sprintf("; about %d requests came from clients that had been told to be silent", f.Refused)
+	}
+	return &finding{causeFlow, text, next}
 }
 
 // executors are what executes requests at once: workers, or the cores behind them.

@@ -21,19 +21,23 @@ func explainCommand(s streams, connect connector) *cobra.Command {
 	var clients []string
 	var f format
 	cmd := &cobra.Command{
-		Use: "explain slo/NAME", Short: "Why an objective is not met: each cause with its evidence", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: objectiveNames(connect),
+		Use: "explain slo/NAME | rg/NAME", Short: "Why an objective is not met, or a group does not answer: each cause with its evidence", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: explainedNames(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
+			group, isGroup := groupName(args[0])
 			name, err := objectName(args[0])
-			if err != nil {
-				return err
+			if err != nil && !isGroup {
+				return fmt.Errorf("must be slo/NAME or rg/NAME; got %q", args[0])
 			}
 			c, err := connect()
 			if err != nil {
 				return err
+			}
+			if isGroup {
+				return explainGroup(cmd.Context(), s, f, c, group)
 			}
 			return explain(cmd.Context(), s, f, c, name, clients)
 		},
@@ -52,13 +56,19 @@ func objectName(arg string) (string, error) {
 	return name, nil
 }
 
+// groupName takes "rg/x" and its longer forms.
+func groupName(arg string) (string, bool) {
+	kind, name, ok := strings.Cut(arg, "/")
+	return name, ok && name != "" && slices.Contains([]string{"rg", "replicationgroup", "replicationgroups"}, kind)
+}
+
 func (c *cluster) objective(ctx context.Context, name string) (*v1alpha1.ServiceLevelObjective, *v1alpha1.RpcService, error) {
 	slo := &v1alpha1.ServiceLevelObjective{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, slo); err != nil {
 		return nil, nil, fmt.Errorf("read ServiceLevelObjective %s in namespace %s: %w", name, c.namespace, err)
 	}
 	if ref := slo.Spec.TargetRef; !ref.Names(v1alpha1.TargetService, ref.Name) {
-		return nil, nil, fmt.Errorf("%s is about %s %s, and explain knows routers and servers alone: kubectl -n %s describe slo %s, and kubectl -n %s describe rg %s", name, ref.Kind, ref.Name, c.namespace, name, c.namespace, ref.Name)
+		return nil, nil, fmt.Errorf("%s is about %s %s, and percentiles are explained of services alone: kubectl -n %s describe slo %s, and kubectl bobtail -n %s explain rg/%s", name, ref.Kind, ref.Name, c.namespace, name, c.namespace, ref.Name)
 	}
 	service, err := c.service(ctx, slo.Spec.TargetRef.Name)
 	return slo, service, err

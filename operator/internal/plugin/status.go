@@ -20,7 +20,7 @@ import (
 func statusCommand(s streams, own string, connect connector) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use: "status", Short: "Operator, agents, kinds, services and objectives: what is wrong, and the next command", Args: cobra.NoArgs,
+		Use: "status", Short: "Operator, agents, kinds, services, groups and objectives: what is wrong, and the next command", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -44,6 +44,7 @@ func (c *cluster) status(ctx context.Context, own string) []verdict {
 	out = append(out, c.features(ctx)...)
 	out = append(out, c.agents(ctx)...)
 	out = append(out, c.services(ctx)...)
+	out = append(out, c.groups(ctx)...)
 	return append(out, c.objectives(ctx)...)
 }
 
@@ -151,15 +152,29 @@ func (c *cluster) objectives(ctx context.Context) []verdict {
 	if err := c.List(ctx, list); err != nil {
 		return []verdict{unseen("objectives", err)}
 	}
-	out := conditions("objectives", "slo", v1alpha1.ConditionMet, list.Items, func(s *v1alpha1.ServiceLevelObjective) (client.Object, []metav1.Condition) {
+	return withExplain("slo", conditions("objectives", "slo", v1alpha1.ConditionMet, list.Items, func(s *v1alpha1.ServiceLevelObjective) (client.Object, []metav1.Condition) {
 		return s, s.Status.Conditions
-	})
-	for i := range out[1:] {
-		name, _, _ := strings.Cut(out[i+1].Says, ":")
-		namespace, name, _ := strings.Cut(name, "/")
-		out[i+1].Next = fmt.Sprintf("kubectl bobtail explain slo/%s -n %s", name, namespace)
+	}))
+}
+
+func (c *cluster) groups(ctx context.Context) []verdict {
+	list := &v1alpha1.ReplicationGroupList{}
+	if err := c.List(ctx, list); err != nil {
+		return []verdict{unseen("groups", err)}
 	}
-	return out
+	return withExplain("rg", conditions("groups", "rg", v1alpha1.ConditionReady, list.Items, func(g *v1alpha1.ReplicationGroup) (client.Object, []metav1.Condition) {
+		return g, g.Status.Conditions
+	}))
+}
+
+// withExplain sends a reader of what is not well to the command that says why.
+func withExplain(kind string, all []verdict) []verdict {
+	for i := range all[1:] {
+		name, _, _ := strings.Cut(all[i+1].Says, ":")
+		namespace, name, _ := strings.Cut(name, "/")
+		all[i+1].Next = fmt.Sprintf("kubectl bobtail explain %s/%s -n %s", kind, name, namespace)
+	}
+	return all
 }
 
 // conditions is one verdict over all objects, then one for each that is not well. What

@@ -17,7 +17,7 @@ func topCommand(s streams, connect connector) *cobra.Command {
 	all, window := false, 10
 	var f format
 	cmd := &cobra.Command{
-		Use: "top", Short: "What the services do now: rate, percentiles, queues, rejections", Args: cobra.NoArgs,
+		Use: "top", Short: "What services and groups do now: rate, percentiles, queues, rejections, leaders", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if window < 1 || window > 600 {
 				return fmt.Errorf("--window: must be 1 to 600 seconds; got %d", window)
@@ -61,8 +61,12 @@ func top(ctx context.Context, s streams, f format, c *cluster, window int) error
 	if err := c.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
 		return fmt.Errorf("list RpcServices: %w", err)
 	}
-	if len(list.Items) == 0 {
-		fmt.Fprintln(s.errs, "No RpcService found; -A looks in all namespaces.")
+	groups, err := c.topGroups(ctx, window)
+	if err != nil {
+		return err
+	}
+	if len(list.Items)+len(groups) == 0 {
+		fmt.Fprintln(s.errs, "No RpcService and no ReplicationGroup found; -A looks in all namespaces.")
 		if f == asText {
 			return nil
 		}
@@ -75,7 +79,15 @@ func top(ctx context.Context, s streams, f format, c *cluster, window int) error
 		}
 		rows = append(rows, row)
 	}
-	return f.print(s, map[string]any{"services": rows}, func() error { return printTop(s, rows, c.namespace == "") })
+	return f.print(s, map[string]any{"services": rows, "groups": groups}, func() error {
+		if err := printTop(s, rows, c.namespace == ""); err != nil {
+			return err
+		}
+		if len(rows) > 0 && len(groups) > 0 {
+			fmt.Fprintln(s.out)
+		}
+		return printTopGroups(s, groups, c.namespace == "")
+	})
 }
 
 func (c *cluster) topRow(ctx context.Context, service *v1alpha1.RpcService, window int) (topRow, error) {
@@ -99,6 +111,9 @@ func (c *cluster) topRow(ctx context.Context, service *v1alpha1.RpcService, wind
 
 // printTop fits 80 columns for names of usual length.
 func printTop(s streams, rows []topRow, namespaces bool) error {
+	if len(rows) == 0 {
+		return nil
+	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	head := "NAME\tWORKERS\tRPS\tP50\tP99\tSERVICE P99\tQUEUE\tREJECTED\tLOST"
 	if namespaces {

@@ -199,30 +199,20 @@ func (i *Info) PlanGroups(known Numbers, held []Entry, all []Group) GroupPlan {
 	used := map[string]int{}
 	for _, g := range all {
 		number, had := before[g.key()]
-		why := g.fault()
-		switch {
-		case g.Unknown && !had:
+		if g.Unknown && !had {
 			continue
-		case g.Unknown:
-			why = "-" // said by whoever asks
-		case why == "" && !had:
-			if number = freeGroup(g, before, out.Numbers); number < 0 {
-				why = fmt.Sprintf("%s: the switch has room for %d groups", g.At, MaxGroups-1)
-			}
 		}
-		var entries []Entry
-		if why == "" {
-			entries, why = i.roomForGroup(g, number, used)
+		if !had {
+			number = freeGroup(g, before, out.Numbers)
 		}
-		if why != "" {
-			if !g.Unknown {
-				out.Refused[g.Name] = why
-			}
-			if had {
-				entries = i.groupEntriesAt(held, number, g.At)
-			}
+		entries, why := i.entriesOfGroup(g, number, used)
+		if why != "" && !g.Unknown {
+			out.Refused[g.Name] = why
 		}
-		if had || why == "" {
+		if why != "" && had {
+			entries = i.groupEntriesAt(held, number, g.At)
+		}
+		if why == "" || had {
 			out.Numbers[g.key()] = number
 		}
 		for _, e := range entries {
@@ -231,6 +221,21 @@ func (i *Info) PlanGroups(known Numbers, held []Entry, all []Group) GroupPlan {
 		out.Entries = append(out.Entries, entries...)
 	}
 	return out
+}
+
+// entriesOfGroup are the entries of a group at its number (-1: there is none left), or why it gets none. What an unknown
+// group lacks is said by whoever asks for it.
+func (i *Info) entriesOfGroup(g Group, number int, used map[string]int) ([]Entry, string) {
+	fault := g.fault()
+	switch {
+	case g.Unknown:
+		return nil, "unknown"
+	case fault != "":
+		return nil, fault
+	case number < 0:
+		return nil, fmt.Sprintf("%s: the switch has room for %d groups", g.At, MaxGroups-1)
+	}
+	return i.roomForGroup(g, number, used)
 }
 
 // freeGroup is a number that nobody has. Where it is looked for first the cluster says: registers remember the terms of who
@@ -281,7 +286,7 @@ func (i *Info) groupEntriesAt(held []Entry, number int, at netip.AddrPort) (out 
 }
 
 func (i *Info) isOfGroup(e Entry, number int, at netip.AddrPort) bool {
-	if g := e.entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
+	if g := e.Entity().GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
 		return g.GetMulticastGroupId() == uint32(firstCopies+number)
 	}
 	s, ok := i.read(e)

@@ -99,7 +99,7 @@ func TestGroupEntries(t *testing.T) {
 	}
 	var copies *p4.MulticastGroupEntry
 	for _, e := range plan.Entries {
-		if m := e.entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); m != nil {
+		if m := e.Entity().GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); m != nil {
 			copies = m
 		}
 	}

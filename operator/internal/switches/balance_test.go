@@ -60,7 +60,7 @@ func (p programmed) hold(held, wanted []Entry) {
 			if w.Kind == p4.Update_DELETE {
 				do = p.Remove
 			}
-			if err := do(w.Entry.entity); err != nil {
+			if err := do(w.Update().GetEntity()); err != nil {
 				p.t.Fatalf("%s: %v", w.Entry, err)
 			}
 		}

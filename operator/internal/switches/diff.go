@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // Bounds of what is read and reported.
@@ -54,7 +53,13 @@ type Write struct {
 }
 
 // Update is what is sent.
-func (w Write) Update() *p4.Update { return &p4.Update{Type: w.Kind, Entity: w.Entry.entity} }
+func (w Write) Update() *p4.Update {
+	entity := w.Entry.Entity()
+	if w.Kind == p4.Update_DELETE {
+		entity = bare(entity)
+	}
+	return &p4.Update{Type: w.Kind, Entity: entity}
+}
 
 // Settled says that the switch holds exactly what is wanted, as far as it is ours.
 func (d Difference) Settled() bool { return len(d.Steps) == 0 && len(d.Contested) == 0 }
@@ -62,16 +67,20 @@ func (d Difference) Settled() bool { return len(d.Steps) == 0 && len(d.Contested
 // Compare says what must be written so that a switch that holds `held` holds `wanted`.
 func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Difference {
 	d := Difference{Used: map[string]int64{}}
-	places := make(map[string]Entry, len(held))
+	places := make(map[string]int, len(held))
 	kept := keepsTags(held, o)
-	for _, h := range held {
+	for n, h := range held {
 		d.Used[h.table]++
-		places[h.key] = h
+		places[h.key] = n
 	}
 	var first, writes []Write
 	for _, w := range wanted {
-		h, there := places[w.key]
+		at, there := places[w.key]
 		delete(places, w.key)
+		var h Entry
+		if there {
+			h = held[at]
+		}
 		switch {
 		case !there:
 			d.Missing++
@@ -81,7 +90,7 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 			d.Contested = report(d.Contested, h)
 		case anew[h.table]:
 			d.Changed++
-			first = append(first, Write{p4.Update_DELETE, bare(h)})
+			first = append(first, Write{p4.Update_DELETE, h})
 			writes = append(writes, Write{p4.Update_INSERT, tagged(w, o.Tag)})
 		default:
 			d.Changed++
@@ -89,7 +98,8 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 		}
 	}
 	var stale []Write
-	for _, h := range places {
+	for _, at := range places {
+		h := held[at]
 		if !o.ours(h, kept) {
 			d.Strange++
 			d.Strangers = report(d.Strangers, h)
@@ -97,7 +107,7 @@ func Compare(wanted []Entry, held []Entry, o Owner, ranks map[string]int) Differ
 		}
 		d.Stale++
 		h.rank = ranks[h.table]
-		stale = append(stale, Write{p4.Update_DELETE, bare(h)})
+		stale = append(stale, Write{p4.Update_DELETE, h})
 	}
 	slices.Sort(d.Strangers)
 	d.Steps = ordered(writes, stale)
@@ -148,12 +158,7 @@ func ordered(writes, stale []Write) (steps [][]Write) {
 
 // tagged is the entry with our mark, without touching the one that is shared.
 func tagged(e Entry, tag []byte) Entry {
-	e.entity = proto.CloneOf(e.entity)
-	if t := e.entity.GetTableEntry(); t != nil {
-		t.Metadata = tag
-	} else if g := e.entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
-		g.Metadata = tag
-	}
+	e.mark = tag
 	return e
 }
 
@@ -163,19 +168,19 @@ func Modify(e Entry, tag []byte) Write { return Write{p4.Update_MODIFY, tagged(e
 // Says that two entries of one place say the same.
 func (e Entry) Says(other Entry) bool { return e.key == other.key && e.value == other.value }
 
-// bare is the entry as a deletion names it: its key alone, and as P4Runtime writes one,
+// bare is an entity as a deletion names it: its key alone, and as P4Runtime writes one,
 // however the switch did.
-func bare(e Entry) Entry {
-	e.entity = proto.CloneOf(e.entity)
-	if t := e.entity.GetTableEntry(); t != nil {
+func bare(entity *p4.Entity) *p4.Entity {
+	if t := entity.GetTableEntry(); t != nil {
 		for _, f := range t.Match {
 			unpad(f)
 		}
-		e.entity = &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: t.TableId, Match: t.Match, Priority: t.Priority}}}
-	} else if g := e.entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
-		e.entity = groupEntity(&p4.MulticastGroupEntry{MulticastGroupId: g.MulticastGroupId})
+		return &p4.Entity{Entity: &p4.Entity_TableEntry{TableEntry: &p4.TableEntry{TableId: t.TableId, Match: t.Match, Priority: t.Priority}}}
 	}
-	return e
+	if g := entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
+		return groupEntity(&p4.MulticastGroupEntry{MulticastGroupId: g.MulticastGroupId})
+	}
+	return entity
 }
 
 func unpad(f *p4.FieldMatch) {

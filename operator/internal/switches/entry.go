@@ -22,13 +22,28 @@ type Entry struct {
 	// rank orders writes: what an entry points at has a lower one.
 	rank int
 	// table is where it stands, for people and for capacities.
-	table    string
-	entity   *p4.Entity
+	table string
+	// raw is what was bound or read, as it is on the wire: a load has 65,536 entries, and a message of one takes twenty
+	// times as much.
+	raw      []byte
 	metadata []byte
+	// mark is the metadata that it is to be written with; nil: what it has.
+	mark []byte
 }
 
 // Entity is what is sent to the switch.
-func (e Entry) Entity() *p4.Entity { return e.entity }
+func (e Entry) Entity() *p4.Entity {
+	out := &p4.Entity{}
+	if proto.Unmarshal(e.raw, out) != nil {
+		return &p4.Entity{} // not of what was written here
+	}
+	if t := out.GetTableEntry(); t != nil && e.mark != nil {
+		t.Metadata = e.mark
+	} else if g := out.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil && e.mark != nil {
+		g.Metadata = e.mark
+	}
+	return out
+}
 
 // Table is the name of the table, or Groups.
 func (e Entry) Table() string { return e.table }
@@ -196,10 +211,19 @@ func (i *Info) Canonical(entity *p4.Entity) (Entry, error) {
 		return i.canonicalTable(entity, t)
 	}
 	if g := entity.GetPacketReplicationEngineEntry().GetMulticastGroupEntry(); g != nil {
-		return Entry{key: fmt.Sprintf("multicast group %d", g.GetMulticastGroupId()), value: replicas(g), table: Groups,
-			entity: entity, metadata: g.GetMetadata()}, nil
+		return Entry{key: fmt.Sprintf("multicast group %d", g.GetMulticastGroupId()), value: replicas(g), table: Groups}.keep(entity, g.GetMetadata())
 	}
 	return Entry{}, errOutside
+}
+
+// keep is the entry with what it was made of.
+func (e Entry) keep(entity *p4.Entity, metadata []byte) (Entry, error) {
+	raw, err := proto.Marshal(entity)
+	if err != nil {
+		return Entry{}, errOutside
+	}
+	e.raw, e.metadata = raw, bytes.Clone(metadata)
+	return e, nil
 }
 
 func (i *Info) canonicalTable(entity *p4.Entity, t *p4.TableEntry) (Entry, error) {
@@ -217,7 +241,7 @@ func (i *Info) canonicalTable(entity *p4.Entity, t *p4.TableEntry) (Entry, error
 	if t.GetPriority() != 0 {
 		fmt.Fprintf(&key, " priority=%d", t.GetPriority())
 	}
-	return Entry{key: key.String(), value: acted(t.GetAction()), table: known.name, entity: entity, metadata: t.GetMetadata()}, nil
+	return Entry{key: key.String(), value: acted(t.GetAction()), table: known.name}.keep(entity, t.GetMetadata())
 }
 
 func (t *table) fieldName(id uint32) string {

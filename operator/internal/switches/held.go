@@ -19,7 +19,7 @@ type said struct {
 // read turns an entry of a table into what its names say; false: it is not of the form that
 // this package writes.
 func (i *Info) read(e Entry) (said, bool) {
-	t := e.entity.GetTableEntry()
+	t := e.Entity().GetTableEntry()
 	known := i.tables[t.GetTableId()]
 	if t == nil || known == nil {
 		return said{}, false

@@ -147,9 +147,10 @@ func TestPlacesOfNonsense(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed+uint64(n), 7))
 		all := some(r, ByCredit, ByTurn)
 		held := holds(i.PlanServices(nil, nil, all, 0).Entries)
-		for _, e := range held {
-			if x := e.entity.GetTableEntry(); r.IntN(2) == 0 {
-				spoil(r, x)
+		for n, e := range held {
+			if x := e.Entity(); r.IntN(2) == 0 {
+				spoil(r, x.GetTableEntry())
+				held[n], _ = e.keep(x, e.metadata) // what cannot be sent is not answered either
 			}
 		}
 		for name, p := range i.PlacesOf(held, all) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/replica"
 	"github.com/bobtail-dev/bobtail/e2e/replica/history"
+	"github.com/bobtail-dev/bobtail/e2e/replica/tongue"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 // peer has the clients of a group, each with a socket of its own.
 type peer struct {
 	clients []*replica.Client
+	speaks  tongue.Tongue
 	mu      sync.Mutex
 	now     *load
 }
@@ -48,17 +50,20 @@ type load struct {
 	slowest                                       atomic.Int64 // ms of the write that took longest
 	mu                                            sync.Mutex
 	says                                          []string
+	acked, pause                                  int64 // ns of the last acknowledged write; and of the longest time without one
 }
 
 // Counts is what clients have got so far.
 type Counts struct {
 	Writes, Reads, FailedWrites, FailedReads, SlowestWriteMilliseconds int64
-	Says                                                               []string
+	// PauseMilliseconds is the longest time in which no write of any client was acknowledged, since "forget".
+	PauseMilliseconds int64
+	Says              []string
 }
 
 // dial waits until the name resolves: the group's Service may be made after this pod.
-func dial(target string) (*peer, error) {
-	p := &peer{}
+func dial(target string, speaks tongue.Tongue) (*peer, error) {
+	p := &peer{speaks: speaks}
 	for len(p.clients) < mostLoads {
 		one, err := replica.Dial(context.Background(), replica.Config{Members: []string{target}, Timeout: unanswered, Attempt: attempt})
 		if err != nil {
@@ -109,12 +114,11 @@ func (p *peer) run(l *load, client int) {
 // do performs one operation and puts it into the history.
 func (p *peer) do(l *load, client int, o history.Op) error {
 	o.Client, o.Call = client, l.h.Now()
-	reply, err := p.ask(client, o)
+	err := p.ask(client, &o)
 	o.End = l.h.Now()
 	l.count(o, err)
 	switch {
-	case err == nil && len(reply) > 0:
-		o.Status, o.Result = reply[0], string(reply[1:])
+	case err == nil:
 		l.h.Add(o)
 	case errors.Is(err, replica.ErrNotExecuted) && o.Kind != 'G':
 		l.h.Refused(o)
@@ -125,11 +129,17 @@ func (p *peer) do(l *load, client int, o history.Op) error {
 	return err
 }
 
-func (p *peer) ask(client int, o history.Op) ([]byte, error) {
+// ask puts one operation to the group, and its answer into it.
+func (p *peer) ask(client int, o *history.Op) error {
+	send, body := p.clients[client].Write, p.speaks.Ask(o)
 	if o.Kind == 'G' {
-		return p.clients[client].Read(context.Background(), o.Body())
+		send = p.clients[client].Read
 	}
-	return p.clients[client].Write(context.Background(), o.Body())
+	reply, err := send(context.Background(), body)
+	if err != nil {
+		return err
+	}
+	return p.speaks.Answer(o, reply)
 }
 
 func (l *load) count(o history.Op, err error) {
@@ -144,12 +154,13 @@ func (l *load) count(o history.Op, err error) {
 	l.writes.Add(1)
 	for old := l.slowest.Load(); took > old && !l.slowest.CompareAndSwap(old, took); old = l.slowest.Load() {
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err == nil {
+		l.pause, l.acked = max(l.pause, o.End-l.acked), max(l.acked, o.End)
 		return
 	}
 	l.failedWrites.Add(1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.says) < 5 {
 		l.says = append(l.says, fmt.Sprintf("%c of %s after %d ms: %v", o.Kind, o.Key, took, err))
 	}
@@ -158,7 +169,7 @@ func (l *load) count(o history.Op, err error) {
 func (l *load) counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Counts{l.writes.Load(), l.reads.Load(), l.failedWrites.Load(), l.failedReads.Load(), l.slowest.Load(), l.says}
+	return Counts{l.writes.Load(), l.reads.Load(), l.failedWrites.Load(), l.failedReads.Load(), l.slowest.Load(), l.pause / 1e6, l.says}
 }
 
 func (p *peer) state([]string) (any, error) {
@@ -168,6 +179,19 @@ func (p *peer) state([]string) (any, error) {
 		return nil, errors.New("nothing was begun")
 	}
 	return p.now.counts(), nil
+}
+
+// forget begins the measurement of a pause again.
+func (p *peer) forget([]string) (any, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now == nil {
+		return nil, errors.New("nothing was begun")
+	}
+	p.now.mu.Lock()
+	defer p.now.mu.Unlock()
+	p.now.pause = 0
+	return "forgotten", nil
 }
 
 // end stops the clients, reads every key once more, and judges.
@@ -206,20 +230,14 @@ func (p *peer) put(args []string) (any, error) {
 	if len(args) != 2 {
 		return nil, errors.New("put KEY VALUE")
 	}
-	_, err := p.ask(0, history.Op{Kind: 'P', Key: args[0], Value: args[1]})
-	return "done", err
+	return "done", p.ask(0, &history.Op{Kind: 'P', Key: args[0], Value: args[1]})
 }
 
 func (p *peer) get(args []string) (any, error) {
 	if len(args) != 1 {
 		return nil, errors.New("get KEY")
 	}
-	reply, err := p.ask(0, history.Op{Kind: 'G', Key: args[0]})
-	if err == nil && len(reply) == 0 {
-		err = errors.New("an empty reply")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return string(reply[1:]), nil
+	o := history.Op{Kind: 'G', Key: args[0]}
+	err := p.ask(0, &o)
+	return o.Result, err
 }

@@ -3,9 +3,11 @@
 // Command grouppeer is the clients of a replication group, in a pod: it writes and reads on keys that several clients
 // share, keeps what each of them saw, and judges the histories.
 //
-//	grouppeer serve ORDERS.NAMESPACE.svc:8000    wait for orders
+//	grouppeer serve ORDERS.NAMESPACE.svc:8000    wait for orders; the group has the built-in service
+//	grouppeer redis CACHE.NAMESPACE.svc:8000     wait for orders; the group is one of Redis servers
 //	grouppeer begin NAME CLIENTS                 let that many clients go
 //	grouppeer state                              how many writes were answered so far
+//	grouppeer forget                             measure the longest pause between two answered writes from now on
 //	grouppeer end                                stop them, read every key once more, judge
 //	grouppeer put KEY VALUE | grouppeer get KEY  one request
 package main
@@ -19,6 +21,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"github.com/bobtail-dev/bobtail/e2e/replica/tongue"
 )
 
 // port of the orders, on the pod's loopback.
@@ -32,11 +36,11 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) == 2 && args[0] == "serve" {
-		return serve(args[1])
-	}
 	if len(args) == 0 {
 		return fmt.Errorf("which order?")
+	}
+	if speaks, is := tongues[args[0]]; is && len(args) == 2 {
+		return serve(args[1], speaks)
 	}
 	response, err := http.Get("http://" + port + "/" + args[0] + "?args=" + url.QueryEscape(strings.Join(args[1:], " ")))
 	if err != nil {
@@ -54,13 +58,16 @@ func run(args []string) error {
 	return nil
 }
 
-func serve(target string) error {
-	p, err := dial(target)
+// tongues by the order that begins a peer.
+var tongues = map[string]tongue.Tongue{"serve": tongue.BuiltIn, "redis": tongue.Redis}
+
+func serve(target string, speaks tongue.Tongue) error {
+	p, err := dial(target, speaks)
 	if err != nil {
 		return err
 	}
 	for name, order := range map[string]func([]string) (any, error){
-		"begin": p.begin, "state": p.state, "end": p.end, "put": p.put, "get": p.get,
+		"begin": p.begin, "state": p.state, "forget": p.forget, "end": p.end, "put": p.put, "get": p.get,
 	} {
 		http.HandleFunc("/"+name, func(w http.ResponseWriter, r *http.Request) {
 			answer, err := order(strings.Fields(r.FormValue("args")))

@@ -137,7 +137,13 @@ func deleteSwitch(t *testing.T, name string) {
 // pipelineParts makes a ConfigMap with the router's P4Info, and returns the parts.
 func pipelineParts(t *testing.T, name string) (info, device v1alpha1.SwitchPipelinePart) {
 	t.Helper()
-	text, err := os.ReadFile("../../switches/testdata/router.p4info.txtpb")
+	return partsOf(t, name, "router")
+}
+
+// partsOf is the same of another program.
+func partsOf(t *testing.T, name, program string) (info, device v1alpha1.SwitchPipelinePart) {
+	t.Helper()
+	text, err := os.ReadFile("../../switches/testdata/" + program + ".p4info.txtpb")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,32 @@ const (
 	required = corev1.IPFamilyPolicyRequireDualStack
 )
 
+// twoAddresses are 192.0.2.1 and 192.0.2.2, and a third one that a node has.
+func twoAddresses(t *testing.T, services []corev1.Service) snapshot {
+	t.Helper()
+	return snapshot{services: services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
+	}}}
+}
+
+// whoGets is name=address of each Service, with the reason when it is not accepted, whether decide says that it gave
+// one, and whether it did.
+func whoGets(s snapshot) (said string, given, changed bool) {
+	out, given := decide(s)
+	var got []string
+	for i, d := range out {
+		text := d.service.Name + "=" + addressOf(d.service)
+		if d.accepted.Reason != v1alpha1.ReasonAccepted {
+			text += "(" + d.accepted.Reason + ")"
+		}
+		got = append(got, text)
+		is := addressOf(d.service)
+		changed = changed || is != "none" && is != addressOf(&s.services[i])
+	}
+	return strings.Join(got, " "), given, changed
+}
+
 // Two addresses, 192.0.2.1 and 192.0.2.2, and who gets which.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct {
@@ -132,22 +158,8 @@ func TestAddresses(t *testing.T) {
 		{"of servers on a device", []corev1.Service{service("a", 1, "192.0.2.1", selecting("far")), service("b", 2, "192.0.2.2", nil), service("c", 3, "", selecting("near"))},
 			"a=none(ServersOnDevice) b=192.0.2.2 c=192.0.2.1"},
 	} {
-		out, given := decide(snapshot{services: c.services, rpc: []v1alpha1.RpcService{onA("far", "AFXDP"), onA("near", "Kernel")}, pool: pool(t, "192.0.2.1-192.0.2.2,192.0.2.9/32"), nodes: []corev1.Node{{
-			ObjectMeta: metav1.ObjectMeta{Name: "n"},
-			Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}},
-		}}})
-		var got []string
-		changed := false
-		for i, d := range out {
-			text := d.service.Name + "=" + addressOf(d.service)
-			if d.accepted.Reason != v1alpha1.ReasonAccepted {
-				text += "(" + d.accepted.Reason + ")"
-			}
-			got = append(got, text)
-			is := addressOf(d.service)
-			changed = changed || is != "none" && is != addressOf(&c.services[i])
-		}
-		if strings.Join(got, " ") != c.want || given != changed {
+		got, given, changed := whoGets(twoAddresses(t, c.services))
+		if got != c.want || given != changed {
 			t.Errorf("%s: %s (given %v), want %s", c.name, got, given, c.want)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -172,6 +173,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the ReplicationGroup controller: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.tellBoard)); err != nil {
+		return fmt.Errorf("tell switches which groups there are: %w", err)
 	}
 	return nil
 }

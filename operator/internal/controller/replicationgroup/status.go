@@ -19,6 +19,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
+	"github.com/bobtail-dev/bobtail/operator/internal/remedy"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
 
@@ -329,7 +330,7 @@ func troubles(s *snapshot, r record, members []v1alpha1.GroupMemberStatus) strin
 		case m.State == v1alpha1.MemberLeading, m.State == v1alpha1.MemberFollowing:
 		case r.on(m.Pod) != nil && r.on(m.Pod).Number != m.Number: // its successor is spoken of
 		case g != nil && g.Reason != "":
-			out = append(out, fmt.Sprintf("%s: %s %s", m.Pod, g.Reason, g.Message))
+			out = append(out, fmt.Sprintf("%s: %s %s%s", m.Pod, g.Reason, g.Message, s.helps(m.Pod, g.Reason)))
 		default:
 			out = append(out, fmt.Sprintf("%s: %s", m.Pod, m.State))
 		}
@@ -338,6 +339,15 @@ func troubles(s *snapshot, r record, members []v1alpha1.GroupMemberStatus) strin
 		return ""
 	}
 	return "; " + strings.Join(out, "; ")
+}
+
+// helps is what to do about a member, behind what it says; nothing where time helps.
+func (s *snapshot) helps(pod, reason string) string {
+	says := remedy.Member{Reason: reason, Namespace: s.group.Namespace, Pod: pod, Quorum: s.leading() != nil}.Says()
+	if says == "" {
+		return ""
+	}
+	return " (" + says + ")"
 }
 
 func foreignDisks(s *snapshot, members []v1alpha1.GroupMemberStatus) string {

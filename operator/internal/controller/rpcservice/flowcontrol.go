@@ -55,7 +55,7 @@ func sumFlow(all []*dataplane.FlowState) *v1alpha1.FlowControlStatus {
 			out.Reason = v1alpha1.FlowControlTooDispersed
 			out.Message = "requests take so different times (c² above 20) that the load which is admitted says little (docs/guides/flow-control.md)"
 		}
-		if f.LoadMillionths*closest.AdmittedMillionths > closest.LoadMillionths*f.AdmittedMillionths {
+		if closer(f, closest) {
 			closest = f
 		}
 	}
@@ -65,6 +65,15 @@ func sumFlow(all []*dataplane.FlowState) *v1alpha1.FlowControlStatus {
 		out.LoadPercent, out.AdmittedPercent = &load, &admitted
 	}
 	return out
+}
+
+// closer says whether one is closer to its limit than another. Who has not seen enough to
+// have a limit comes last.
+func closer(one, than *dataplane.FlowState) bool {
+	if one.AdmittedMillionths == 0 || than.AdmittedMillionths == 0 {
+		return one.AdmittedMillionths > 0
+	}
+	return one.LoadMillionths*than.AdmittedMillionths > than.LoadMillionths*one.AdmittedMillionths
 }
 
 // inSteps of 5 %: a status is not written again for every request.

@@ -25,6 +25,7 @@ func withFlow(says ...*dataplane.FlowState) *snapshot {
 func TestFlowControlStatus(t *testing.T) {
 	calm := &dataplane.FlowState{LoadMillionths: 100_000, AdmittedMillionths: 600_000, Refused: 1000}
 	busy := &dataplane.FlowState{Throttling: true, LoadMillionths: 560_000, AdmittedMillionths: 571_000, Refused: 234}
+	begun := &dataplane.FlowState{LoadMillionths: 900_000}
 	wild := &dataplane.FlowState{Alarm: true, AdmittedMillionths: 50_000}
 	for _, c := range []struct {
 		name                 string
@@ -38,6 +39,8 @@ func TestFlowControlStatus(t *testing.T) {
 		{"one of two", []*dataplane.FlowState{calm, nil}, v1alpha1.FlowControlInForce, 1, 0, 10, 60, 1000},
 		{"the busier one", []*dataplane.FlowState{calm, busy}, v1alpha1.FlowControlInForce, 2, 1, 55, 55, 1200},
 		{"just begun", []*dataplane.FlowState{{}}, v1alpha1.FlowControlInForce, 1, 0, -1, -1, 0},
+		{"one has just begun, the last", []*dataplane.FlowState{calm, busy, begun}, v1alpha1.FlowControlInForce, 3, 1, 55, 55, 1200},
+		{"one has just begun, the first", []*dataplane.FlowState{begun, calm, busy}, v1alpha1.FlowControlInForce, 3, 1, 55, 55, 1200},
 		{"dispersed", []*dataplane.FlowState{calm, wild}, v1alpha1.FlowControlTooDispersed, 2, 0, 10, 60, 1000},
 	} {
 		got := flowControlStatus(withFlow(c.says...))
