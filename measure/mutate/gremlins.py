@@ -33,7 +33,16 @@ SWAPS = {
     "REMOVE_SELF_ASSIGNMENTS": {op: "=" for op in ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "&^=", "<<=", ">>=")},
 }
 TOKEN = re.compile(r"<<=|>>=|&\^=|[-+*/%&|^]=|==|!=|<=|>=|<<|>>|&\^|&&|\|\||\+\+|--|break|continue|[-+*/%&|^<>]")
+# Before an operator that takes one operand: an address is no bitwise and.
+BEFORE_ONE_OPERAND = re.compile(r"(?:^|[-+*/%&|^<>=!(\[{,:;]|\b(?:return|case|range))\s*$")
 BUILD_SECONDS = 900
+
+
+def never_builds(head, token, kind, tail):
+    """Whether no compiler takes any operator but this one there: each such draw would cost a build."""
+    if kind == "INVERT_BITWISE":
+        return token == "&" and bool(BEFORE_ONE_OPERAND.search(head))
+    return token == "+" and (head.rstrip().endswith(('"', "`")) or tail.lstrip().startswith(('"', "`")))
 
 
 def replaced(text, column, kind):
@@ -42,7 +51,9 @@ def replaced(text, column, kind):
     head, tail = raw[: column - 1].decode(), raw[column - 1:].decode()
     token = TOKEN.match(tail)
     other = SWAPS.get(kind, {}).get(token[0]) if token else None
-    return head + other + tail[token.end():] if other else None
+    if not other or never_builds(head, token[0], kind, tail[token.end():]):
+        return None
+    return head + other + tail[token.end():]
 
 
 def version():
@@ -154,7 +165,7 @@ class Go:
 
     def verdict(self, mutant, job):
         file, rooms = mutant.line.file, self.rooms(mutant.line.file)
-        changed, overlay, binary = (self.work / f"{job}.{end}" for end in ("go", "json", "test"))
+        changed, overlay, binary = (self.work / f"{job}.{end}" for end in ("changed", "json", "test"))  # no .go: ./... of this tree would take it in
         changed.write_text(mutant.apply((ROOT / file).read_text()))
         overlay.write_text(json.dumps({"Replace": {str(ROOT / file): str(changed)}}))
         for room in rooms:

@@ -50,6 +50,26 @@ class Draw(unittest.TestCase):
                 mutant.apply(changed)
 
 
+class NeverBuilt(unittest.TestCase):
+    """What no compiler takes costs a build each time it is drawn."""
+
+    def mutant(self, text, token, kind):
+        return gremlins.replaced(text, len(text[:text.index(token)].encode()) + 1, kind)
+
+    def test_an_address_taken_is_no_bitwise_and(self):
+        for text in ("\treturn &T{}\n", "\tf(&o.Spec)\n", "\tx := &T{}\n", "\tf(a, &b)\n", "\treturn []*T{&a}\n", "\tok := p == &a\n", "\t&a,\n", "\tc <- &T{}\n"):
+            self.assertIsNone(self.mutant(text, "&", "INVERT_BITWISE"), text)
+        for text, token, want in (("\tx := a & b\n", "&", "\tx := a | b\n"), ("\tx := f(a) & 7\n", "&", "\tx := f(a) | 7\n"),
+                                  ("\tx := a[i]&^b\n", "&^", "\tx := a[i]&b\n"), ("\tx := returned & 1\n", "&", "\tx := returned | 1\n")):
+            self.assertEqual(self.mutant(text, token, "INVERT_BITWISE"), want)
+
+    def test_texts_are_joined_and_nothing_else(self):
+        for text in ('\tx := "a" + b\n', '\tx := a + "b"\n', "\tx := a + `b`\n", "\tx := `a`+b\n"):
+            self.assertIsNone(self.mutant(text, "+", "ARITHMETIC_BASE"), text)
+        self.assertEqual(self.mutant('\tx := f("a", b+c)\n', "+", "ARITHMETIC_BASE"), '\tx := f("a", b-c)\n')
+        self.assertEqual(self.mutant("\tx := -1 + a\n", "-", "INVERT_NEGATIVES"), "\tx := +1 + a\n")
+
+
 class Settle(unittest.TestCase):
     VERDICTS = ["caught", "stillborn", "survived", "same", "reviewed", "caught", "caught", "caught"]
 
@@ -122,7 +142,7 @@ class OfGremlins(unittest.TestCase):
         for text, column, kind, want in (
                 ("\tif a >= b {\n", 7, "CONDITIONALS_BOUNDARY", "\tif a > b {\n"),
                 ("\tif a >= b {\n", 7, "CONDITIONALS_NEGATION", "\tif a < b {\n"),
-                ('\ts := "\u00b5" + x\n', 12, "ARITHMETIC_BASE", '\ts := "\u00b5" - x\n'), # columns count bytes
+                ('\ts := f("\u00b5", y+x)\n', 16, "ARITHMETIC_BASE", '\ts := f("\u00b5", y-x)\n'), # columns count bytes
                 ("\tx &^= y\n", 4, "REMOVE_SELF_ASSIGNMENTS", "\tx = y\n"),
                 ("\tx <<= y\n", 4, "INVERT_BWASSIGN", "\tx >>= y\n"),
                 ("\t\tbreak outer\n", 3, "INVERT_LOOPCTRL", "\t\tcontinue outer\n"),
