@@ -22,7 +22,8 @@ static const char usage_text[] =
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills|counts|sessions|diverge  faults (default); more than f members go for good: safety only;\n"
+    "  --mode=faults|beyond|kills|counts|sessions|diverge  faults (default); more than f members go for good: safety "
+    "only;\n"
     "                              leaders are killed; nothing happens, and the leader's messages for one request are\n"
     "                              counted; faults, and clients ask again under the same number: executed once;\n"
     "                              faults, and a member executes an entry wrongly: it must be found\n"
@@ -256,7 +257,8 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
                (unsigned long long)s->executed_twice);
     }
     if (a->mode == REPLICA_DIVERGE) {
-        printf("  %llu entries executed wrongly by a member, %llu members fenced; in %llu seeds another member got the wrong "
+        printf("  %llu entries executed wrongly by a member, %llu members fenced; in %llu seeds another member got the "
+               "wrong "
                "state first\n",
                (unsigned long long)c->planted, (unsigned long long)c->fenced, (unsigned long long)c->spread);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member executes an entry wrongly, now and then: from there on its state is another one than the others' (mode diverge).
-// It must be found, never answer for the group as its leader from then on, and come back to the group's state; and
-// nobody whose state is right may be taken for it.
+// A member executes an entry wrongly, now and then: from there on its state is another one than the others' (mode
+// diverge). It must be found, never answer for the group as its leader from then on, and come back to the group's
+// state; and nobody whose state is right may be taken for it.
 #ifndef BOBTAIL_SIM_REPLICA_DIVERGE_H
 #define BOBTAIL_SIM_REPLICA_DIVERGE_H
 

@@ -34,10 +34,10 @@ enum {
 
 /* What a sweep looks for. */
 enum replica_mode {
-    REPLICA_FAULTS,  /* faults, then none: progress must resume */
-    REPLICA_BEYOND,  /* more than f members go for good: safety only */
-    REPLICA_KILLS,   /* leaders are killed, nothing else: how long until a write is acknowledged */
-    REPLICA_COUNTS,  /* nothing happens, one request after the other: messages of the leader */
+    REPLICA_FAULTS,   /* faults, then none: progress must resume */
+    REPLICA_BEYOND,   /* more than f members go for good: safety only */
+    REPLICA_KILLS,    /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_COUNTS,   /* nothing happens, one request after the other: messages of the leader */
     REPLICA_SESSIONS, /* faults, and clients that ask again under the same number: executed once */
     REPLICA_DIVERGE   /* faults, and a member that executes an entry wrongly */
 };

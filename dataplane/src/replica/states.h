@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Are the states the same where the logs are (R-391 to R-394, I-11)? Members tell their leader hashes of their states. The
-// leader compares them at equal indices. Whoever differs from a majority of the voters executes nothing more until it
-// has got the leader's state.
+// Are the states the same where the logs are (R-391 to R-394, I-11)? Members tell their leader hashes of their states.
+// The leader compares them at equal indices. Whoever differs from a majority of the voters executes nothing more until
+// it has got the leader's state.
 //
 // Its log is as good as any other, so it goes on to store, to acknowledge and to vote: what it acknowledges counts for
 // entries, not for what came of them, and the group keeps its majority. It never leads: a leader answers clients and

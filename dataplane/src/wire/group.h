@@ -100,10 +100,10 @@ enum bt_group_type {
 };
 
 /* Flags of votes, of replies and of states. */
-#define BT_GROUP_PRE      0x1u // a question before a vote: changes nobody's state
-#define BT_GROUP_TRANSFER 0x2u // the leader asked for this election
-#define BT_GROUP_YES      0x4u // granted, appended, installed
-#define BT_GROUP_DURABLE  0x8u // of a probe: what the leader sends this way is durable at the leader
+#define BT_GROUP_PRE      0x1u  // a question before a vote: changes nobody's state
+#define BT_GROUP_TRANSFER 0x2u  // the leader asked for this election
+#define BT_GROUP_YES      0x4u  // granted, appended, installed
+#define BT_GROUP_DURABLE  0x8u  // of a probe: what the leader sends this way is durable at the leader
 #define BT_GROUP_FENCED   0x10u // of a state: it is known to differ from a majority's
 
 struct bt_group_header {
@@ -204,7 +204,7 @@ struct bt_group_message {
         struct bt_group_recovery_reply recovery_reply;
         struct bt_group_committed committed;
         struct bt_group_states states; // of STATE and, with one, of DIVERGED
-        struct bt_group_probe probe; // of PROBE and, without a configuration, of PROBE_REPLY
+        struct bt_group_probe probe;   // of PROBE and, without a configuration, of PROBE_REPLY
     };
 };
 
