@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build amd64 || arm64
+
+package r2p2
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// sysSendmmsg is the number of sendmmsg, which package syscall has on some
+// architectures only.
+var sysSendmmsg = map[string]uintptr{"amd64": 307, "arm64": 269}[runtime.GOARCH]
+
+// messageHeader is the kernel's struct mmsghdr.
+type messageHeader struct {
+	syscall.Msghdr
+	bytes uint32 // that were received
+}
+
+// messages are the arguments of sendmmsg and recvmmsg.
+type messages struct {
+	headers [batchSize]messageHeader
+	vectors [batchSize]syscall.Iovec
+	names   [batchSize]syscall.RawSockaddrInet6 // or ...Inet4, which is shorter
+}
+
+func (m *messages) init() {
+	for i := range m.headers {
+		m.headers[i].Name = (*byte)(unsafe.Pointer(&m.names[i]))
+		m.headers[i].Iov = &m.vectors[i]
+		m.headers[i].Iovlen = 1
+	}
+}
+
+// call makes one system call for messages from..to. The socket does not block.
+func (m *messages) call(number, fd uintptr, from, to int) (int, syscall.Errno) {
+	for {
+		n, _, e := syscall.Syscall6(number, fd, uintptr(unsafe.Pointer(&m.headers[from])), uintptr(to-from), syscall.MSG_DONTWAIT, 0, 0)
+		if e != syscall.EINTR {
+			return int(n), e
+		}
+	}
+}
+
+// sender sends batches with sendmmsg.
+type sender struct {
+	messages
+	sock     *socket
+	raw      syscall.RawConn
+	attempt  func(fd uintptr) bool // one call; false: the socket has no room now
+	from, to int                   // messages to send
+	sent     int
+	errno    syscall.Errno
+}
+
+func (s *sender) init(sock *socket) {
+	s.messages.init()
+	s.sock = sock
+	s.raw, _ = sock.udp.SyscallConn() // fails for a nil connection only
+	s.attempt = func(fd uintptr) bool {
+		s.sent, s.errno = s.call(sysSendmmsg, fd, s.from, s.to)
+		return s.errno != syscall.EAGAIN
+	}
+}
+
+// send sends packets of b from number at on, and says how many it is done with.
+func (s *sender) send(b *batch, at int, refused func(error)) int {
+	n := 0
+	for n < batchSize && at+n < len(b.packets) && s.place(n, b.packet(at+n), b.packets[at+n].addr) {
+		n++
+	}
+	if n == 0 { // an address that only package net can tell the kernel
+		if err := s.sock.write(b.packet(at), b.packets[at].addr); err != nil {
+			refused(err)
+		}
+		return 1
+	}
+	s.sendPlaced(n, refused)
+	return n
+}
+
+// sendPlaced sends the first n messages. An ICMP error about an earlier packet is
+// handed to the next call, so one more try tells the two apart.
+func (s *sender) sendPlaced(n int, refused func(error)) {
+	again := false
+	for s.from, s.to = 0, n; s.from < n; {
+		if err := s.raw.Write(s.attempt); err != nil {
+			s.sent, s.errno = 0, syscall.EBADF // closed: none of them leaves
+			again = true
+		}
+		switch {
+		case s.errno == 0:
+			s.from += s.sent
+			again = false
+		case !again:
+			again = true
+		default:
+			refused(s.errno)
+			s.from++
+			again = false
+		}
+	}
+}
+
+// place makes message i of a packet.
+func (s *sender) place(i int, packet []byte, to netip.AddrPort) bool {
+	ip := to.Addr()
+	if ip.Zone() != "" || len(packet) == 0 || s.sock.v4 != ip.Unmap().Is4() {
+		return false
+	}
+	s.vectors[i].Base = &packet[0]
+	s.vectors[i].SetLen(len(packet))
+	name := &s.names[i]
+	if s.sock.v4 {
+		v4 := (*syscall.RawSockaddrInet4)(unsafe.Pointer(name))
+		*v4 = syscall.RawSockaddrInet4{Family: syscall.AF_INET, Addr: ip.Unmap().As4()}
+		s.headers[i].Namelen = syscall.SizeofSockaddrInet4
+	} else {
+		*name = syscall.RawSockaddrInet6{Family: syscall.AF_INET6, Addr: ip.As16()}
+		s.headers[i].Namelen = syscall.SizeofSockaddrInet6
+	}
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&name.Port))[:], to.Port())
+	return true
+}
+
+// receiver reads a socket with recvmmsg.
+type receiver struct {
+	messages
+	slots [batchSize][slotBytes]byte
+	got   [batchSize]datagram
+	zones map[uint32]string
+}
+
+func newReceiver() *receiver {
+	r := &receiver{zones: map[uint32]string{}}
+	r.messages.init()
+	for i := range r.slots {
+		r.vectors[i].Base = &r.slots[i][0]
+		r.vectors[i].SetLen(slotBytes)
+		r.headers[i].Namelen = syscall.SizeofSockaddrInet6
+	}
+	return r
+}
+
+// datagrams are the first n that the kernel gave.
+func (r *receiver) datagrams(n int) []datagram {
+	for i := range n {
+		r.got[i] = datagram{r.slots[i][:r.headers[i].bytes], r.from(&r.names[i])}
+		r.headers[i].Namelen = syscall.SizeofSockaddrInet6
+	}
+	return r.got[:n]
+}
+
+// from is an address in its shortest form.
+func (r *receiver) from(name *syscall.RawSockaddrInet6) netip.AddrPort {
+	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&name.Port))[:])
+	if name.Family == syscall.AF_INET {
+		return netip.AddrPortFrom(netip.AddrFrom4((*syscall.RawSockaddrInet4)(unsafe.Pointer(name)).Addr), port)
+	}
+	ip := netip.AddrFrom16(name.Addr).Unmap()
+	if name.Scope_id != 0 {
+		ip = ip.WithZone(r.zone(name.Scope_id))
+	}
+	return netip.AddrPortFrom(ip, port)
+}
+
+// zone is the name of an interface, its number when it has none, as in package net.
+func (r *receiver) zone(index uint32) string {
+	if name, known := r.zones[index]; known {
+		return name
+	}
+	name := strconv.Itoa(int(index))
+	if i, err := net.InterfaceByIndex(int(index)); err == nil {
+		name = i.Name
+	}
+	r.zones[index] = name
+	return name
+}
+
+// readAll gives take all packets until the socket is closed, and tells failed of
+// errors. What it gives is valid until take returns.
+//
+// All of it happens within one Read: the kernel tells of a packet once, and a
+// new Read would forget what it told since the last one. A call that gave less
+// than it might have has emptied the socket.
+func (s *socket) readAll(take func([]datagram), failed func()) {
+	raw, err := s.udp.SyscallConn()
+	if err != nil {
+		return
+	}
+	r := newReceiver()
+	for !errors.Is(err, net.ErrClosed) {
+		err = raw.Read(func(fd uintptr) bool {
+			for {
+				n, errno := r.call(syscall.SYS_RECVMMSG, fd, 0, batchSize)
+				switch {
+				case errno == syscall.EAGAIN:
+					return false
+				case errno != 0:
+					failed()
+					continue
+				}
+				take(r.datagrams(n))
+				if n < batchSize {
+					return false
+				}
+			}
+		})
+	}
+}
