@@ -9,15 +9,10 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"syscall"
 	"unsafe"
 )
-
-// sysSendmmsg is the number of sendmmsg, which package syscall has on some
-// architectures only.
-var sysSendmmsg = map[string]uintptr{"amd64": 307, "arm64": 269}[runtime.GOARCH]
 
 // messageHeader is the kernel's struct mmsghdr.
 type messageHeader struct {
@@ -48,87 +43,6 @@ func (m *messages) call(number, fd uintptr, from, to int) (int, syscall.Errno) {
 			return int(n), e
 		}
 	}
-}
-
-// sender sends batches with sendmmsg.
-type sender struct {
-	messages
-	sock     *socket
-	raw      syscall.RawConn
-	attempt  func(fd uintptr) bool // one call; false: the socket has no room now
-	from, to int                   // messages to send
-	sent     int
-	errno    syscall.Errno
-}
-
-func (s *sender) init(sock *socket) {
-	s.messages.init()
-	s.sock = sock
-	s.raw, _ = sock.udp.SyscallConn() // fails for a nil connection only
-	s.attempt = func(fd uintptr) bool {
-		s.sent, s.errno = s.call(sysSendmmsg, fd, s.from, s.to)
-		return s.errno != syscall.EAGAIN
-	}
-}
-
-// send sends packets of b from number at on, and says how many it is done with.
-func (s *sender) send(b *batch, at int, refused func(error)) int {
-	n := 0
-	for n < batchSize && at+n < len(b.packets) && s.place(n, b.packet(at+n), b.packets[at+n].addr) {
-		n++
-	}
-	if n == 0 { // an address that only package net can tell the kernel
-		if err := s.sock.write(b.packet(at), b.packets[at].addr); err != nil {
-			refused(err)
-		}
-		return 1
-	}
-	s.sendPlaced(n, refused)
-	return n
-}
-
-// sendPlaced sends the first n messages. An ICMP error about an earlier packet is
-// handed to the next call, so one more try tells the two apart.
-func (s *sender) sendPlaced(n int, refused func(error)) {
-	again := false
-	for s.from, s.to = 0, n; s.from < n; {
-		if err := s.raw.Write(s.attempt); err != nil {
-			s.sent, s.errno = 0, syscall.EBADF // closed: none of them leaves
-			again = true
-		}
-		switch {
-		case s.errno == 0:
-			s.from += s.sent
-			again = false
-		case !again:
-			again = true
-		default:
-			refused(s.errno)
-			s.from++
-			again = false
-		}
-	}
-}
-
-// place makes message i of a packet.
-func (s *sender) place(i int, packet []byte, to netip.AddrPort) bool {
-	ip := to.Addr()
-	if ip.Zone() != "" || len(packet) == 0 || s.sock.v4 != ip.Unmap().Is4() {
-		return false
-	}
-	s.vectors[i].Base = &packet[0]
-	s.vectors[i].SetLen(len(packet))
-	name := &s.names[i]
-	if s.sock.v4 {
-		v4 := (*syscall.RawSockaddrInet4)(unsafe.Pointer(name))
-		*v4 = syscall.RawSockaddrInet4{Family: syscall.AF_INET, Addr: ip.Unmap().As4()}
-		s.headers[i].Namelen = syscall.SizeofSockaddrInet4
-	} else {
-		*name = syscall.RawSockaddrInet6{Family: syscall.AF_INET6, Addr: ip.As16()}
-		s.headers[i].Namelen = syscall.SizeofSockaddrInet6
-	}
-	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&name.Port))[:], to.Port())
-	return true
 }
 
 // receiver reads a socket with recvmmsg.

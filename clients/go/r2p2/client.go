@@ -262,7 +262,7 @@ func (c *Client) begin(ctx context.Context, r *Request, try bool) (*clientPort, 
 	if end, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(end))
 	}
-	first := int(c.turn.Add(1))
+	first := c.firstPort()
 	var again *AgainError // the shortest of all sockets
 	for i := range c.ports {
 		p := c.ports[(first+i)%len(c.ports)]
@@ -284,6 +284,15 @@ func (c *Client) begin(ctx context.Context, r *Request, try bool) (*clientPort, 
 	}
 	c.stats.noID.Add(1)
 	return nil, nil, ErrNoID
+}
+
+// firstPort is where to begin looking for a port: the next one for every call. Calls
+// that leave together leave by one.
+func (c *Client) firstPort() int {
+	if c.gather.holding.Load() > 0 {
+		return int(c.turn.Load())
+	}
+	return int(c.turn.Add(1))
 }
 
 // Routers returns the addresses requests may go to now.

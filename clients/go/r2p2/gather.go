@@ -20,6 +20,7 @@ type gather struct {
 // together runs end, which ends requests and says how many.
 func (c *Client) together(end func() int) {
 	g := &c.gather
+	c.turn.Add(1)
 	g.holding.Add(1)
 	if woken := end(); woken > 1 {
 		g.awaited.Store(int32(woken))
