@@ -118,6 +118,9 @@ func stateOf(s *snapshot, r record, m v1alpha1.GroupMemberStatus, v view) v1alph
 		}
 		return v1alpha1.MemberFailed
 	}
+	if g.Reason == reasonDiverged {
+		return v1alpha1.MemberFailed
+	}
 	if v.leader == int(m.Number) {
 		return v1alpha1.MemberLeading
 	}
@@ -129,6 +132,9 @@ func stateOf(s *snapshot, r record, m v1alpha1.GroupMemberStatus, v view) v1alph
 
 // reasonDiskForeign: the disk carries another group's id, or another member's number.
 const reasonDiskForeign = "DiskForeign"
+
+// reasonDiverged: its state is another one than a majority's.
+const reasonDiverged = "Diverged"
 
 // decideProgrammed says whether every live member has acknowledged the document.
 func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Verdict {
