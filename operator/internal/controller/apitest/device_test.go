@@ -103,8 +103,21 @@ func (w *world) waitFamilies() {
 	}
 }
 
-// crabService makes a Service of CRAB's class beside the RpcService.
-func (w *world) crabService(selector map[string]string) *corev1.Service {
+// allReady has all pods become ready, servers when they have joined.
+func (w *world) allReady(routers, servers []*sidecar) {
+	w.t.Helper()
+	for _, r := range routers {
+		r.setReady()
+	}
+	for _, p := range servers {
+		w.waitJoined(p, corev1.ConditionTrue)
+		p.setReady()
+	}
+	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+}
+
+// refusedByCRAB makes a Service of CRAB's class that selects servers on a device, and waits until it is told so.
+func (w *world) refusedByCRAB(selector map[string]string) *corev1.Service {
 	w.t.Helper()
 	class := v1alpha1.LoadBalancerClass
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "vip"}, Spec: corev1.ServiceSpec{
@@ -113,6 +126,10 @@ func (w *world) crabService(selector map[string]string) *corev1.Service {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = direct.Delete(context.Background(), s) }) // frees its address
+	got := waitService(w.t, s, v1alpha1.ServiceConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonServersOnDevice)
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ServiceConditionAccepted); !strings.Contains(c.Message, "RpcService xdp, which are on AFXDP") {
+		w.t.Errorf("refused with %q", c.Message)
+	}
 	return s
 }
 
@@ -146,27 +163,16 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	for _, p := range append(append([]*sidecar{}, servers...), routers...) {
 		p.runsLatest()
 	}
-	for _, r := range routers {
-		r.setReady()
-	}
-	for _, p := range servers {
-		w.waitJoined(p, corev1.ConditionTrue)
-		p.setReady()
-	}
-	w.waitCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	w.allReady(routers, servers)
 	w.waitPublished("xdp", "10.77.0.3 10.77.0.4")
 	w.waitPublished("xdp-servers", "10.77.0.1 10.77.0.2")
 	doc, _ := w.config()
 	if doc.Service.DeviceProfile != "AFXDP" || doc.Members[0].Address != "10.77.0.1" || doc.Routers[1].Address != "10.77.0.4" {
 		t.Errorf("document %+v", doc)
 	}
+	vip := w.refusedByCRAB(map[string]string{v1alpha1.LabelService: "xdp", v1alpha1.LabelComponent: v1alpha1.ComponentServer})
 	if st := w.service().Status; st.Device != "AFXDP" || st.Routers[0].Address != "10.77.0.3:8000" {
 		t.Errorf("status %+v", st)
-	}
-	vip := w.crabService(map[string]string{v1alpha1.LabelService: "xdp", v1alpha1.LabelComponent: v1alpha1.ComponentServer})
-	refused := meta.FindStatusCondition(waitService(t, vip, v1alpha1.ServiceConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonServersOnDevice).Status.Conditions, v1alpha1.ServiceConditionAccepted)
-	if !strings.Contains(refused.Message, "RpcService xdp, which are on AFXDP") {
-		t.Errorf("refused with %q", refused.Message)
 	}
 	w.attach(servers[1], `"10.77.0.99"`)
 	w.waitCondition(v1alpha1.ConditionAddressed, metav1.ConditionFalse, v1alpha1.ReasonNetworkStatusEdited)
