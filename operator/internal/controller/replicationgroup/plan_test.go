@@ -436,6 +436,21 @@ func TestReadyWaitsForWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A member whose container crashes before the group begins is named with its reason, not as silent alone.
+func TestWaitingToBeginNamesWhatCrashes(t *testing.T) {
+	s := newScene(t)
+	for place := range 3 {
+		s.pod(place, "aaaaaaaaaa")
+	}
+	s.silent(1)
+	s.pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "member",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 20s"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}}}
+	if says := waitingToBegin(s.snapshot); !strings.HasSuffix(says, "member-1 does not answer (container member: CrashLoopBackOff, exit code 2)") {
+		t.Errorf("says %q", says)
+	}
+}
+
 // G-11: a group that is restored begins with its first member alone, the others join one
 // that has begun.
 func TestRestoredGroupBeginsWithOneMember(t *testing.T) {

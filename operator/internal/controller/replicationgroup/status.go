@@ -265,7 +265,7 @@ func waitingToBegin(s *snapshot) string {
 		case s.pods[place] == nil || !running(s.pods[place]):
 			missing = append(missing, pod+" does not run"+whyPending(s.pods[place]))
 		case g == nil:
-			missing = append(missing, pod+" does not answer")
+			missing = append(missing, pod+" does not answer"+whyPending(s.pods[place]))
 		case g.Phase != dataplane.PhaseWaiting:
 			missing = append(missing, fmt.Sprintf("%s runs a group already (%s)", pod, g.Phase))
 		}
@@ -284,6 +284,9 @@ func whyPending(p *corev1.Pod) string {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return " (" + c.Message + ")"
 		}
+	}
+	if stuck := remedy.OfPod(p); stuck != nil {
+		return " (" + stuck.Short() + ")"
 	}
 	return ""
 }
