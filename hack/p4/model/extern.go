@@ -124,10 +124,13 @@ func (b *builder) wantZero(x *syntax.Expr) {
 	}
 }
 
+// endings are the counters that say what became of a packet: by reason, or by the worker that got it.
+var endings = map[string]bool{"outcomes": true, "forwarded": true}
+
 func (b *builder) counter(d *syntax.Instance) *Counter {
 	b.wantArgs(d.Pos, d.Type.Name, d.Args, 2)
 	c := &Counter{Name: b.path + d.Name, ID: annotated(d.Annotations, b), Pos: d.Pos, Size: b.constantExpr(d.Args[0], nil),
-		index: len(b.prog.Counters)}
+		Last: endings[d.Name], index: len(b.prog.Counters)}
 	if c.Size == 0 || c.Size > maxRegister {
 		b.fail(d.Pos, "counter %s of %d entries: want 1 to %d", d.Name, c.Size, maxRegister)
 	}

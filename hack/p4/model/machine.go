@@ -30,14 +30,14 @@ type Machine struct {
 	touched     []uint64 // by register: the pass of its last access
 
 	Changes uint64 // words of registers that became others
-	counted uint64 // by counters, in all
+	ended   uint64 // what counters that say what became of a packet counted, in all
 	unheard uint64 // packets for a group that has no copies: the replication engine's, not the program's
 
 	// What should not happen.
 	Doubles    uint64 // a register accessed twice in a pass
 	Invalids   uint64 // fields read or written of headers that are not there
 	OutOfRange uint64 // entries of registers and counters that are not there
-	Uncounted  uint64 // packets that the program discarded, and no counter says so (W-13)
+	Uncounted  uint64 // packets discarded, of which not exactly one counter says what became; or several of one sent on (W-13)
 	LastOdd    string
 }
 
@@ -143,7 +143,9 @@ func (m *Machine) count(c *Counter, at uint64) {
 		return
 	}
 	m.counters[c.index].entry(at)[0]++
-	m.counted++
+	if c.Last {
+		m.ended++
+	}
 	if m.Trace != nil {
 		m.Trace("    %s[%d] counts", c.Name, at)
 	}

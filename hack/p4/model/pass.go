@@ -41,11 +41,11 @@ func (m *Machine) Pass(in Frame) []Frame {
 	if m.Trace != nil {
 		m.Trace("packet of %d bytes at port %d, from the loop: %v", len(in.Data), in.Port, in.Loop)
 	}
-	counted, unheard := m.counted, m.unheard
+	ended, unheard := m.ended, m.unheard
 	out := m.Prog.ports[0].run(m, in)
-	if len(out) == 0 && m.counted == counted && m.unheard == unheard {
+	if times := m.ended - ended; times > 1 || times == 0 && len(out) == 0 && m.unheard == unheard {
 		m.Uncounted++
-		m.LastOdd = fmt.Sprintf("no counter, when %x at port %d was discarded", in.Data, in.Port)
+		m.LastOdd = fmt.Sprintf("the end of %x at port %d, which became %d frames, is counted %d times", in.Data, in.Port, len(out), times)
 	}
 	return out
 }

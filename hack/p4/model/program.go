@@ -83,6 +83,7 @@ type Counter struct {
 	ID    uint64
 	Pos   syntax.Pos
 	Size  uint64
+	Last  bool // it says what became of a packet (W-13); others watch packets on their way
 	index int
 }
 

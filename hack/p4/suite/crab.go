@@ -72,6 +72,9 @@ func (p *crabPlayer) odd() {
 	for _, b := range p.both {
 		if b != nil {
 			p.result.Odd += b.Odd()
+			if b.Odd() > 0 && len(p.result.First) < shownDifferences {
+				p.result.First = append(p.result.First, "things that should not be: "+b.LastOdd)
+			}
 		}
 	}
 }
@@ -115,7 +118,7 @@ func (p *crabPlayer) segment(f []string) error {
 	if err != nil {
 		return err
 	}
-	out, reason := p.pass(in)
+	out, reason := p.pass(bed.Packet(in))
 	p.result.Segments++
 	if f[4] == "-" {
 		p.nothing(in, out, f[2])
@@ -129,14 +132,15 @@ func (p *crabPlayer) segment(f []string) error {
 		for range 1 + p.rng.IntN(3) {
 			in[p.rng.IntN(min(len(in), 60))] ^= byte(1 << p.rng.IntN(8))
 		}
-		p.pass(in[:p.rng.IntN(len(in))+1])
+		p.pass(bed.Packet(in[:p.rng.IntN(len(in))+1]))
+		p.pass(bed.Packet(nil)[:p.rng.IntN(15)]) // nothing behind Ethernet's header, or not all of it
 	}
 	return nil
 }
 
-// pass gives a packet to both architectures; which reason was counted.
-func (p *crabPlayer) pass(ip []byte) ([]model.Frame, int) {
-	frame := model.Frame{Port: bed.ClientPort, Data: bed.Packet(ip)}
+// pass gives a frame to both architectures; which reason was counted.
+func (p *crabPlayer) pass(data []byte) ([]model.Frame, int) {
+	frame := model.Frame{Port: bed.ClientPort, Data: data}
 	var outs [2][]model.Frame
 	var reasons [2]int
 	for i, b := range p.both {
@@ -162,11 +166,11 @@ func (p *crabPlayer) pass(ip []byte) ([]model.Frame, int) {
 	if what != "" {
 		p.result.ShellDifferences++
 		if len(p.result.First) < shownDifferences {
-			p.result.First = append(p.result.First, fmt.Sprintf("line %d, %x: %s", p.line, ip, what))
+			p.result.First = append(p.result.First, fmt.Sprintf("line %d, %x: %s", p.line, data, what))
 		}
 	}
 	if (reasons[0] == bed.CrabRedirected || reasons[0] == bed.CrabInserted) && len(outs[0]) == 1 {
-		p.chosen(ip, outs[0][0])
+		p.chosen(data[14:], outs[0][0])
 	}
 	return outs[0], reasons[0]
 }
