@@ -154,7 +154,7 @@ e2e-replica-short: ## The same with few kills and half of the faults, without pl
 e2e-replica-short: REPLICA_RUN := -short
 e2e-replica e2e-replica-short: deps-dev
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/$@.json $(MEASURED)/$@-mutations.json
-	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator
+	@hack/dataplane build release apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box apps/bobtail-aggregator/bobtail-aggregator tests/run/replica_astray
 	@REPLICA_TARGET=$@ go test -tags=replica -count=1 -v -timeout=40m -skip='^TestRedis' $(REPLICA_RUN) ./e2e/replica; code=$$?; \
 	  $(if $(REPLICA_RUN),,measure/replica/mutate --measurements=$(MEASURED)/$@-mutations.json || code=1;) \
 	  $(REPORT) $@ --measurements $(MEASURED)/$@.json $(if $(REPLICA_RUN),,$(MEASURED)/$@-mutations.json) && exit $$code

@@ -53,10 +53,11 @@ var namespaceRights = []string{
 	"core/secrets[bobtail-ca]: get update",
 }
 
-// What it gets besides where CRAB is wanted: to look at all Services, and to write
-// their status.
+// What it gets besides where CRAB is wanted: to look at all Services and at the
+// services of ours behind them, and to write the Services' status.
 var crabRights = []string{
 	"bobtail.dev/nodedataplanes: list watch",
+	"bobtail.dev/rpcservices: list watch",
 	"core/nodes: list watch",
 	"core/services/status: patch",
 	"core/services: list watch",

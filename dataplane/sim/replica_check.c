@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "replica_apart.h"
+#include "replica_diverge.h"
 #include "replica_sessions.h"
 
 void replica_breach(struct replica_world *w, enum replica_breach b, const char *what, ...)
@@ -32,7 +33,7 @@ const char *replica_breach_name(enum replica_breach b)
         "state-machine", "history",        "not-durable",   "indices",      "two-votes",
         "no-majority",   "membership",     "snapshots",     "foreign-term", "store-misuse",
         "wrong-body",    "bound",          "wrong-replier", "reads",        "dropped-but-executed",
-        "announced",     "executed-twice", "no-progress"};
+        "announced",     "executed-twice", "fence",         "no-progress"};
     return names[b];
 }
 
@@ -413,6 +414,7 @@ void replica_check_step(struct replica_world *w, uint16_t id)
         replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu after its removal at %llu was committed", id,
                        (unsigned long long)s.term, (unsigned long long)s.config_index);
     }
+    replica_diverge_step(w, id, &s);
     m->seen_leader = s.role == BT_REPLICA_LEADER;
     m->seen_term = s.term;
 }
@@ -557,7 +559,10 @@ void replica_check_applied(struct replica_world *w, uint16_t id, const struct bt
     if (replica_has_sessions(w)) {
         settle(s, c, &w->member[id].did);
     }
-    if (!c->is || c->chain != s->chain) {
+    if (changes) {
+        replica_diverge_applied(w, id, e->index);
+    }
+    if (!c->is || (c->chain != s->chain && !w->member[id].astray)) {
         replica_breach(w, REPLICA_STATE_MACHINE, "member %u applied %llu and has another state", id,
                        (unsigned long long)e->index);
     }
@@ -571,7 +576,7 @@ void replica_check_answered(struct replica_world *w, uint16_t id, const struct b
         replica_breach(w, REPLICA_WRONG_REPLIER, "member %u answers %llu, which is member %u's", id,
                        (unsigned long long)e->index, c->replier);
     }
-    if (c->read && m->state.chain != c->chain) {
+    if (c->read && m->state.chain != c->chain && !m->astray) {
         replica_breach(w, REPLICA_READS, "member %u answers the read at %llu from another state", id,
                        (unsigned long long)e->index);
     }
@@ -611,7 +616,10 @@ void replica_check_restored(struct replica_world *w, uint16_t id, uint64_t last_
 {
     const struct replica_state *s = &w->member[id].state;
     const struct replica_committed *c = at(w, last_index);
-    if (!c->is || s->applied != last_index || s->chain != c->chain) {
+    if (replica_diverges(w)) {
+        replica_diverge_restored(w, id, s->chain == c->chain);
+    }
+    if (!c->is || s->applied != last_index || (s->chain != c->chain && !w->member[id].astray)) {
         replica_breach(w, REPLICA_SNAPSHOTS, "member %u restores the state after %llu as the one after %llu", id,
                        (unsigned long long)s->applied, (unsigned long long)last_index);
     }

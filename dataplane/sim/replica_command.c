@@ -22,9 +22,11 @@ static const char usage_text[] =
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills|counts|sessions  faults (default); more than f members go for good: safety only;\n"
+    "  --mode=faults|beyond|kills|counts|sessions|diverge  faults (default); more than f members go for good: safety "
+    "only;\n"
     "                              leaders are killed; nothing happens, and the leader's messages for one request are\n"
-    "                              counted; faults, and clients ask again under the same number: executed once\n"
+    "                              counted; faults, and clients ask again under the same number: executed once;\n"
+    "                              faults, and a member executes an entry wrongly: it must be found\n"
     "  --protocol=raft|hovercraft|hovercraftpp  entries carry their bodies (default); or requests reach every member\n"
     "                              by themselves, through a flow-control box, and are ordered by their metadata; or\n"
     "                              entries go by way of an aggregator besides\n"
@@ -67,7 +69,7 @@ struct ask {
 
 static const char *mode_name(uint32_t i)
 {
-    static const char *const names[] = {"faults", "beyond", "kills", "counts", "sessions"};
+    static const char *const names[] = {"faults", "beyond", "kills", "counts", "sessions", "diverge"};
     return names[i];
 }
 
@@ -91,7 +93,7 @@ static int take(struct ask *a, int c)
 {
     switch (c) {
     case O_MODE:
-        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 5);
+        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 6);
         return 0;
     case O_PROTOCOL:
         a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
@@ -254,6 +256,12 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
                (unsigned long long)c->repeated, (unsigned long long)c->forgotten,
                (unsigned long long)s->executed_twice);
     }
+    if (a->mode == REPLICA_DIVERGE) {
+        printf("  %llu entries executed wrongly by a member, %llu members fenced; in %llu seeds another member got the "
+               "wrong "
+               "state first\n",
+               (unsigned long long)c->planted, (unsigned long long)c->fenced, (unsigned long long)c->spread);
+    }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",
                s->failovers, failover_ms(s, 0.5), failover_ms(s, 0.99), failover_ms(s, 1));
@@ -283,6 +291,10 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
         sim_measure(&m, "writes_executed_twice", (double)s->executed_twice, "count");
         sim_measure(&m, "writes_answered_again", (double)s->count.repeated, "count");
     }
+    if (a->mode == REPLICA_DIVERGE) {
+        sim_measure(&m, "states_diverged", (double)s->count.planted, "count");
+        sim_measure(&m, "members_fenced", (double)s->count.fenced, "count");
+    }
     sim_measure(&m, "replica_seconds", wall, "s");
     return sim_measures_close(&m);
 }
@@ -297,7 +309,9 @@ static int judge(const struct ask *a, const struct replica_result *results, cons
     print_sum(a, &s, wall);
     int code = measure(a, &s, wall);
     free(s.failover);
-    bool nothing = s.count.acked == 0 || s.count.crashes == 0 || (a->mode == REPLICA_SESSIONS && s.count.repeated == 0);
+    bool nothing = s.count.acked == 0 || s.count.crashes == 0 ||
+                   (a->mode == REPLICA_SESSIONS && s.count.repeated == 0) ||
+                   (a->mode == REPLICA_DIVERGE && s.count.fenced == 0);
     if (nothing && a->seeds > 1 && !a->stop) {
         puts("  no write or no crash at all: this sweep proves nothing");
     }

@@ -9,10 +9,11 @@
 #include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
+#include "replica_diverge.h"
 #include "replica_net.h"
 #include "replica_sessions.h"
 
-enum { STATE_BYTES = 16, SESSIONS_ROOM = 1024, BODY_MOST = 300 };
+enum { STATE_BYTES = 16, SESSIONS_ROOM = 1024, BODY_MOST = 300, HASH_EVERY = 8 };
 
 /* --- what the core asks for --- */
 
@@ -182,6 +183,10 @@ static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry 
     w->member[id].did = replica_do(w, id, e);
     replica_check_applied(w, id, e, duty);
     bt_replica_applied(w->member[id].core, e->index);
+    if (bt_replica_hash_wanted(w->member[id].core, e)) {
+        w->sending = id;
+        bt_replica_hashed(w->member[id].core, replica_clock(w, id), e->index, w->member[id].state.chain);
+    }
     if (!bt_group_is_request(e)) {
         answer_waiters(w, id, e);
     } else if ((duty & BT_REPLICA_ANSWER) != 0) {
@@ -191,6 +196,11 @@ static void do_duty(struct replica_world *w, uint16_t id, const struct bt_entry 
     }
 }
 
+static bool is_fenced(const struct replica_member *m)
+{
+    return bt_replica_status(m->core).fenced.index != 0;
+}
+
 static void apply(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
@@ -198,7 +208,7 @@ static void apply(struct replica_world *w, uint16_t id)
     bool all = w->rules.apply_most == 0 || w->calm;
     uint64_t most = all ? s.commit : s.applied + replica_draw(w, 0, w->rules.apply_most);
     struct bt_entry e;
-    for (uint64_t i = s.applied + 1; i <= s.commit && i <= most; i++) {
+    for (uint64_t i = s.applied + 1; i <= s.commit && i <= most && !is_fenced(m); i++) {
         if (!bt_replica_entry(m->core, i, &e)) {
             replica_breach(w, REPLICA_STATE_MACHINE, "member %u has not applied %llu and no longer has it", id,
                            (unsigned long long)i);
@@ -218,7 +228,7 @@ static void take_snapshot(struct replica_world *w, uint16_t id)
     static uint8_t bytes[REPLICA_SNAPSHOT];
     struct replica_member *m = &w->member[id];
     struct bt_replica_status s = bt_replica_status(m->core);
-    if (!s.snapshot_wanted && s.applied < s.snapshot + w->rules.snapshot_every) {
+    if (!s.snapshot_wanted && !s.mending && s.applied < s.snapshot + w->rules.snapshot_every) {
         return;
     }
     uint64_t n = state_write(w, id, bytes);
@@ -254,6 +264,7 @@ static struct bt_replica_config config_of(struct replica_world *w, uint16_t id)
                                       .keep_entries = w->rules.keep,
                                       .message_bytes = REPLICA_MESSAGE,
                                       .snapshot_bytes = REPLICA_SNAPSHOT,
+                                      .hash_every = replica_diverges(w) ? HASH_EVERY : 0,
                                       .apart = w->rules.apart};
 }
 
@@ -281,6 +292,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->waiters = 0;
     m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
+    m->astray = false;
     replica_sessions_forget(w, id);
     w->sending = id;
     const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);

@@ -93,7 +93,7 @@ void replica_net_send(struct replica_world *w, uint16_t from, uint16_t to, const
         return;
     }
     struct replica_packet *p = packet(from, bytes, n);
-    if (!w->calm && (w->mode < REPLICA_KILLS || w->mode == REPLICA_SESSIONS)) {
+    if (!w->calm && (w->mode < REPLICA_KILLS || w->mode >= REPLICA_SESSIONS)) {
         odd_ones(w, to, p);
     }
     deliver(w, to, p);

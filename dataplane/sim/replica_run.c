@@ -10,6 +10,7 @@
 #include "replica_apart.h"
 #include "replica_check.h"
 #include "replica_clients.h"
+#include "replica_diverge.h"
 #include "replica_faults.h"
 #include "replica_member.h"
 #include "replica_net.h"
@@ -282,6 +283,9 @@ static bool agree(struct replica_world *w)
         if (s.applied != l.last || w->commit != l.last || s.last != l.last) {
             return false;
         }
+    }
+    if (!replica_diverge_over(w, &l)) {
+        return false;
     }
     return w->box == NULL || bt_box_counts(w->box, w->agenda.now).inside == 0; /* I-17 */
 }

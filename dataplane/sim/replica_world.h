@@ -34,11 +34,12 @@ enum {
 
 /* What a sweep looks for. */
 enum replica_mode {
-    REPLICA_FAULTS,  /* faults, then none: progress must resume */
-    REPLICA_BEYOND,  /* more than f members go for good: safety only */
-    REPLICA_KILLS,   /* leaders are killed, nothing else: how long until a write is acknowledged */
-    REPLICA_COUNTS,  /* nothing happens, one request after the other: messages of the leader */
-    REPLICA_SESSIONS /* faults, and clients that ask again under the same number: executed once */
+    REPLICA_FAULTS,   /* faults, then none: progress must resume */
+    REPLICA_BEYOND,   /* more than f members go for good: safety only */
+    REPLICA_KILLS,    /* leaders are killed, nothing else: how long until a write is acknowledged */
+    REPLICA_COUNTS,   /* nothing happens, one request after the other: messages of the leader */
+    REPLICA_SESSIONS, /* faults, and clients that ask again under the same number: executed once */
+    REPLICA_DIVERGE   /* faults, and a member that executes an entry wrongly */
 };
 
 /* How requests come to be ordered. */
@@ -86,6 +87,7 @@ enum replica_breach {
     REPLICA_DROPPED,       /* I-6: refused and yet executed */
     REPLICA_ANNOUNCED,     /* I-15: the aggregator announces what no quorum holds, or less than before */
     REPLICA_TWICE,         /* a write that was asked for again was executed again */
+    REPLICA_FENCE,         /* who is fenced has another state than the group, and does not lead */
     REPLICA_NO_PROGRESS,   /* faults ended and nothing went on */
     REPLICA_BREACHES
 };
@@ -122,9 +124,10 @@ struct replica_member {
     double rate;         /* of its clock */
     uint64_t clock_base; /* its clock at world time 0 */
     bool exists, gone;   /* ever started; down for good */
+    bool astray;         /* in mode REPLICA_DIVERGE: its state is not the group's */
     /* what the judge saw of it last */
     uint64_t seen_last, seen_commit, seen_term;
-    bool seen_leader;
+    bool seen_leader, seen_fenced;
     uint64_t shadow[REPLICA_SLOTS]; /* terms of its entries */
 };
 
@@ -170,7 +173,7 @@ struct replica_counts {
     uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
         restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
         foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes, aggregators, aggregated,
-        fallbacks, announced, repeated, forgotten;
+        fallbacks, announced, repeated, forgotten, planted, spread, fenced;
 };
 
 /* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
@@ -241,6 +244,10 @@ struct replica_world {
     } aggregator;
 
     struct replica_tally tally;
+
+    uint32_t planted; /* entries that a member executed wrongly */
+    uint64_t plant_at;
+    bool spread; /* a member got its state from one that was not found yet: no majority is to be relied on */
 
     uint64_t tail_seq;
     uint64_t killed_at; /* a leader; 0: none that is not replaced */

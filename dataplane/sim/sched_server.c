@@ -20,6 +20,7 @@ struct core {
     enum after after; /* what its notice is about */
     struct bt_sched_work work;
     struct ring ring;
+    uint64_t look_at; /* a migration */
 };
 
 struct redirect {
@@ -188,8 +189,12 @@ static void take_packets(struct sim_sched_server *sv, uint32_t home)
     tell(sv, home);
 }
 
-static void move(struct sim_sched_server *sv, uint32_t home, uint64_t now)
+static void move(struct sim_sched_server *sv, uint32_t home, bool poll, uint64_t now)
 {
+    if ((sv->setup->look_at_polls && !poll) || now < sv->core[home].look_at) {
+        return;
+    }
+    sv->core[home].look_at = now + sv->setup->look_ns;
     enum bt_sched_moved moved = bt_sched_move_step(sv->sched, home, sv->core[home].ring.n == 0, now);
     if (moved == BT_SCHED_MOVE_REDIRECT) {
         sv->redirect.due = now + sv->setup->redirect_ns;
@@ -209,7 +214,7 @@ static void network(struct sim_sched_server *sv, uint32_t home, bool poll, uint6
             take_packets(sv, home);
         }
         redirect_when_due(sv, now);
-        move(sv, home, now);
+        move(sv, home, poll, now);
     } while (bt_sched_release(sv->sched, home));
 }
 
@@ -298,7 +303,8 @@ void sim_sched_rouse(struct sim_sched_server *sv, uint64_t now)
 
 bool sim_sched_move(struct sim_sched_server *sv, uint32_t from, uint32_t to, const uint64_t *set, uint64_t now)
 {
-    if (!bt_sched_move(sv->sched, from, to, set, 2 * sv->setup->redirect_ns + 1u)) {
+    uint64_t wait_ns = sv->setup->wait_ns != 0 ? sv->setup->wait_ns : 2 * sv->setup->redirect_ns + 1u;
+    if (!bt_sched_move(sv->sched, from, to, set, wait_ns)) {
         return false;
     }
     sv->redirect.to = to;

@@ -28,6 +28,9 @@ struct sim_sched_setup {
     bool flow_each;       /* a request is its own flow (D-4) */
     double hint_lost;     /* chance that what a network has is not told */
     uint64_t redirect_ns; /* after bt_sched_move_step asks for it, packets go to the new home */
+    uint64_t wait_ns;     /* how long the new home waits for a first packet; 0: 2 * redirect_ns + 1 */
+    bool look_at_polls;   /* at a migration: once a batch, as Z-03's loop does, and not after each handler */
+    uint64_t look_ns;     /* a core looks at a migration no sooner again; 0: whenever it looks at its network */
     uint64_t seed;
     void *arg; /* of the two below; either may be NULL */
     void (*executing)(void *arg, const struct sim_sched_request *r, uint32_t core, bool begins, uint64_t now);

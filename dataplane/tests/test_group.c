@@ -116,6 +116,13 @@ static size_t example(enum bt_group_type type)
         m.recovery_reply = (struct bt_group_recovery_reply){
             .flags = BT_GROUP_YES, .of = {9, meta()}, .body = (const uint8_t *)"body!"};
         break;
+    case BT_GROUP_STATE:
+        m.states = (struct bt_group_states){
+            .flags = BT_GROUP_FENCED, .count = 2, .applied = 9, .at = {{7, 0x1122334455667788}, {9, 1}}};
+        break;
+    case BT_GROUP_DIVERGED:
+        m.states = (struct bt_group_states){.count = 1, .applied = 9, .at = {{7, 0x1122334455667788}}};
+        break;
     default:
         example_of_aggregator(&m);
     }
@@ -123,9 +130,10 @@ static size_t example(enum bt_group_type type)
 }
 
 static const enum bt_group_type types[] = {
-    BT_GROUP_VOTE,           BT_GROUP_VOTE_REPLY,  BT_GROUP_APPEND,         BT_GROUP_APPEND_REPLY, BT_GROUP_SNAPSHOT,
-    BT_GROUP_SNAPSHOT_REPLY, BT_GROUP_RECOVERY,    BT_GROUP_RECOVERY_REPLY, BT_GROUP_TAKE_OVER,    BT_GROUP_COMMITTED,
-    BT_GROUP_PROBE,          BT_GROUP_PROBE_REPLY, BT_GROUP_SHARED,         BT_GROUP_SHARED_REPLY};
+    BT_GROUP_VOTE,      BT_GROUP_VOTE_REPLY,     BT_GROUP_APPEND,   BT_GROUP_APPEND_REPLY,
+    BT_GROUP_SNAPSHOT,  BT_GROUP_SNAPSHOT_REPLY, BT_GROUP_RECOVERY, BT_GROUP_RECOVERY_REPLY,
+    BT_GROUP_TAKE_OVER, BT_GROUP_COMMITTED,      BT_GROUP_PROBE,    BT_GROUP_PROBE_REPLY,
+    BT_GROUP_SHARED,    BT_GROUP_SHARED_REPLY,   BT_GROUP_STATE,    BT_GROUP_DIVERGED};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 static void refused(size_t n, enum bt_group_error error, uint32_t at)
@@ -313,6 +321,25 @@ static void r344_r345_what_is_wrong_in_words_of_the_aggregator_is_named(void **s
     }
 }
 
+static void r391_what_is_wrong_in_words_of_states_is_named(void **state)
+{
+    (void)state;
+    static const struct wrong wrongs[] = {
+        {BT_GROUP_STATE, 24, 4, 1, BT_GROUP_BAD_FLAGS, 24},
+        {BT_GROUP_STATE, 28, 4, 9, BT_GROUP_BAD_COUNT, 28},
+        {BT_GROUP_STATE, 32, 8, UINT64_MAX, BT_GROUP_BAD_INDEX, 32},
+        {BT_GROUP_STATE, 40, 8, 0, BT_GROUP_BAD_INDEX, 40},
+        {BT_GROUP_STATE, 56, 8, 7, BT_GROUP_BAD_INDEX, 56}, // twice
+        {BT_GROUP_DIVERGED, 24, 4, BT_GROUP_FENCED, BT_GROUP_BAD_FLAGS, 24},
+        {BT_GROUP_DIVERGED, 28, 4, 0, BT_GROUP_BAD_COUNT, 28}, // then it says nothing
+    };
+    for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        size_t n = example(wrongs[i].type);
+        put(&wrongs[i]);
+        refused(n, wrongs[i].error, wrongs[i].named);
+    }
+}
+
 static void r345_no_damage_is_read_beyond_the_message(void **state)
 {
     (void)state;
@@ -358,6 +385,7 @@ int main(void)
         cmocka_unit_test(r345_what_a_body_may_not_say),
         cmocka_unit_test(r308_a_bodys_hash_depends_on_key_and_body),
         cmocka_unit_test(r344_r345_what_is_wrong_in_words_of_the_aggregator_is_named),
+        cmocka_unit_test(r391_what_is_wrong_in_words_of_states_is_named),
         cmocka_unit_test(r345_no_damage_is_read_beyond_the_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,9 +137,9 @@ func ourSide(t *testing.T, name, dir string, kind Kind) side {
 	t.Cleanup(c.Close)
 	return side{name, func(worker int, key, value string) error {
 		o := history.Op{Kind: 'P', Key: key, Value: value}
-		reply, err := c.list[worker%len(c.list)].Write(context.Background(), c.ask(&o))
+		reply, err := c.list[worker%len(c.list)].Write(context.Background(), c.Ask(&o))
 		if err == nil {
-			err = c.answer(&o, reply)
+			err = c.Answer(&o, reply)
 		}
 		if err == nil && o.Status != '+' {
 			err = fmt.Errorf("status %c", o.Status)

@@ -45,8 +45,10 @@ type Member struct {
 	Name string
 	Dir  string // its disk
 	As   string // under which name it is started, at its own address; "": its own
-	proc *bed.Process
-	runs int
+	// Program runs in place of bobtail-replica; "": that.
+	Program string
+	proc    *bed.Process
+	runs    int
 }
 
 // Kind says how a group is to be made.
@@ -267,7 +269,11 @@ func (g *Group) argv(m *Member) []string {
 		}
 		return argv
 	}
-	return []string{program("bobtail-replica", "REPLICA_PROGRAM"), "--data=" + m.Dir, "--drain-seconds=2"}
+	runs := m.Program
+	if runs == "" {
+		runs = program("bobtail-replica", "REPLICA_PROGRAM")
+	}
+	return []string{runs, "--data=" + m.Dir, "--drain-seconds=2"}
 }
 
 // Start runs a member on the disk it has, or what stands beside the members.

@@ -236,6 +236,8 @@ func TestHovercRaftShares(t *testing.T) {
 	var err error
 	p.c, err = p.g.Dial(1, 2*time.Second) // which knows members only
 	p.must(err)
+	p.must(p.c.do(history.New(), 0, history.Op{Kind: 'P', Key: "first", Value: "y"})) // its session is open
+	p.emptyBox()
 	p.must(p.g.AwaitSame(p.g.Members...))
 	before := p.work()
 	passed, copies := p.value(p.g.Box, "box_requests_total", "passed"), p.value(p.g.Box, "box_copies_sent_total", "")

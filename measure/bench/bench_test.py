@@ -293,7 +293,7 @@ with machine.Processes(sys.argv[1]) as procs:
             bench = subprocess.Popen([sys.executable, "-c", self.CODE, logs], stdout=subprocess.PIPE, text=True, cwd=pathlib.Path(__file__).parent)
             started = int(bench.stdout.readline())
             bench.terminate()
-            bench.communicate(timeout=30)
+            bench.communicate(timeout=120)  # more than its 60 s: who overhears the signal ends with another status
             self.assertEqual(bench.returncode, 143)
             with self.assertRaises(ProcessLookupError):
                 os.kill(started, 0)
@@ -316,7 +316,7 @@ sys.exit(run.main(["--no-docs"]))
                                      cwd=pathlib.Path(__file__).parent)
             started = int(bench.stderr.readline())
             bench.terminate()
-            bench.communicate(timeout=30)
+            bench.communicate(timeout=120)  # more than its 60 s: who overhears the signal ends with another status
             self.assertEqual(bench.returncode, 143)
             with self.assertRaises(ProcessLookupError):
                 os.kill(started, 0)

@@ -15,8 +15,9 @@ type assembly struct {
 	parts [][]byte // by index; nil: missing
 	have  int
 	bytes int
-	full  int // payload of the packets in the middle, 0 until one is here
-	limit int // bytes
+	full  int       // payload of the packets in the middle, 0 until one is here
+	limit int       // bytes
+	one   [1][]byte // parts of a message of one packet
 }
 
 // minPart bounds how many packets a message within limit can have, so that an
@@ -44,6 +45,9 @@ func (a *assembly) add(h *wire.Header) (m wire.Case, fresh bool) {
 	}
 	if h.First {
 		a.count = int(h.Count)
+	}
+	if a.parts == nil {
+		a.parts = a.one[:0]
 	}
 	for len(a.parts) <= i {
 		a.parts = append(a.parts, nil)

@@ -126,6 +126,7 @@ type Client struct {
 	ports   []*clientPort
 	turn    atomic.Uint32
 	stats   clientStats
+	gather  gather
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	closed  atomic.Bool
@@ -158,6 +159,8 @@ func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
 			return nil, err
 		}
 		c.ports = append(c.ports, p)
+	}
+	for _, p := range c.ports {
 		c.running.Go(p.readLoop)
 	}
 	if !t.literal() {
@@ -191,7 +194,11 @@ func (c *Client) Call(ctx context.Context, payload []byte) ([]byte, error) {
 // Do sends a request and waits for the reply. When ctx is cancelled it returns
 // ctx.Err(); the request may still be executed.
 func (c *Client) Do(ctx context.Context, r *Request) (*ReplyMsg, error) {
-	return c.Go(ctx, r).Wait()
+	p, pair, err := c.begin(ctx, r, false)
+	if err != nil {
+		return nil, err
+	}
+	return p.wait(ctx, pair)
 }
 
 // Future is a request on its way.
@@ -210,6 +217,16 @@ func (f *Future) Wait() (*ReplyMsg, error) {
 	return f.reply, f.err
 }
 
+// wait is Future.Wait for a request that nobody watches: it ends with ctx.
+func (p *clientPort) wait(ctx context.Context, pair *clientPair) (*ReplyMsg, error) {
+	select {
+	case <-pair.future.done:
+	case <-ctx.Done():
+		p.cancel(pair, ctx.Err())
+	}
+	return pair.future.Wait()
+}
+
 func failed(err error) *Future {
 	f := &Future{done: make(chan struct{}), err: err}
 	close(f.done)
@@ -218,24 +235,25 @@ func failed(err error) *Future {
 
 // Go sends a request and returns at once.
 func (c *Client) Go(ctx context.Context, r *Request) *Future {
-	f, err := c.begin(ctx, r, false)
+	p, pair, err := c.begin(ctx, r, false)
 	if err != nil {
 		return failed(err)
 	}
-	return f
+	p.watch(ctx, pair)
+	return &pair.future
 }
 
 // begin sends a request, under flow control or not.
-func (c *Client) begin(ctx context.Context, r *Request, try bool) (*Future, error) {
+func (c *Client) begin(ctx context.Context, r *Request, try bool) (*clientPort, *clientPair, error) {
 	switch {
 	case c.closed.Load():
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case len(r.Payload) > c.cfg.MaxMessage:
-		return nil, ErrTooLarge
+		return nil, nil, ErrTooLarge
 	case r.Policy > wire.ReplicatedRead:
-		return nil, errors.New("r2p2: Policy must be 0..3")
+		return nil, nil, errors.New("r2p2: Policy must be 0..3")
 	}
 	timeout := r.Timeout
 	if timeout <= 0 {
@@ -244,24 +262,37 @@ func (c *Client) begin(ctx context.Context, r *Request, try bool) (*Future, erro
 	if end, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(end))
 	}
-	first := int(c.turn.Add(1))
+	first := c.firstPort()
 	var again *AgainError // the shortest of all sockets
 	for i := range c.ports {
-		f, err := c.ports[(first+i)%len(c.ports)].start(ctx, r, timeout, try)
+		p := c.ports[(first+i)%len(c.ports)]
+		pair, err := p.start(r, timeout, try)
+		if err == nil {
+			return p, pair, nil
+		}
 		var held *AgainError
 		if errors.As(err, &held) {
 			if again == nil || held.After < again.After {
 				again = held
 			}
 		} else if !errors.Is(err, ErrNoID) {
-			return f, err
+			return nil, nil, err
 		}
 	}
 	if again != nil {
-		return nil, again
+		return nil, nil, again
 	}
 	c.stats.noID.Add(1)
-	return nil, ErrNoID
+	return nil, nil, ErrNoID
+}
+
+// firstPort is where to begin looking for a port: the next one for every call. Calls
+// that leave together leave by one.
+func (c *Client) firstPort() int {
+	if c.gather.holding.Load() > 0 {
+		return int(c.turn.Load())
+	}
+	return int(c.turn.Add(1))
 }
 
 // Routers returns the addresses requests may go to now.

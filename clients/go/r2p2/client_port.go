@@ -5,7 +5,6 @@ package r2p2
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 type clientPort struct {
 	client *Client
 	sock   *socket
+	out    *outbox
 
 	mu       sync.Mutex
 	pairs    map[uint16]*clientPair
@@ -25,28 +25,33 @@ type clientPort struct {
 	timeouts int // in a row, of requests sent to router
 	closed   bool
 	flows    map[netip.AddrPort]*flowTarget // of requests under flow control
+	ends     deadlines
+	ended    int // requests, ever
 }
 
 // clientPair is one request on its way. All fields are guarded by the port's mu.
 type clientPair struct {
 	id      uint16
-	future  *Future
-	request *Request
+	future  Future
+	request *Request       // nil once it ended: its payload is the caller's again
 	router  netip.AddrPort // where REQ0 went
 	split   wire.Split
 	ready   bool           // REQRDY seen, or not needed
 	server  netip.AddrPort // that sent REQRDY
 	rounds  int            // SACKs answered
-	reply   *assembly
+	reply   *assembly      // whole, once a packet of it is here
+	whole   assembly
 	from    netip.AddrPort // sender of the reply
 	meta    wire.Options   // of the reply
 	ext     bool           // the server understands SACK
 	asked   int            // SACKs sent
-	timer   *time.Timer
 	rto     *time.Timer
-	unwatch func() bool    // stops watching the context
+	unwatch func() bool    // stops watching the context; nil: nobody does
 	flow    *flowTarget    // nil: not under flow control
 	sender  *flowSender    // that the request is charged to, until it ends
+
+	deadline time.Time
+	place    int       // among the port's deadlines
 }
 
 func newClientPort(c *Client, router netip.AddrPort) (*clientPort, error) {
@@ -62,13 +67,17 @@ func newClientPort(c *Client, router netip.AddrPort) (*clientPort, error) {
 		return nil, err
 	}
 	s.tune(true)
-	return &clientPort{
+	p := &clientPort{
 		client: c, sock: s, router: router, pairs: map[uint16]*clientPair{}, ids: newIDs(c.timers.Quarantine),
-	}, nil
+	}
+	p.out = newOutbox(s, p.refused)
+	p.ends.timer = time.AfterFunc(time.Hour, p.expireDue)
+	p.ends.timer.Stop()
+	return p, nil
 }
 
 // start registers and sends a request.
-func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duration, try bool) (*Future, error) {
+func (p *clientPort) start(r *Request, timeout time.Duration, try bool) (*clientPair, error) {
 	router, ok := p.client.targets.stay(p.current())
 	if !ok && !r.To.IsValid() {
 		return nil, ErrNoTarget
@@ -77,7 +86,7 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 	if r.To.IsValid() {
 		to = r.To
 	}
-	pair := &clientPair{request: r, router: to, future: &Future{done: make(chan struct{})}}
+	pair := &clientPair{request: r, router: to, future: Future{done: make(chan struct{})}}
 	pair.split = p.cut(r, try)
 	if pair.split.Count == 0 {
 		return nil, ErrTooLarge
@@ -91,30 +100,51 @@ func (p *clientPort) start(ctx context.Context, r *Request, timeout time.Duratio
 	if !r.To.IsValid() && router != p.router {
 		p.move(router)
 	}
+	now := time.Now()
 	if try {
 		var wait time.Duration
 		pair.flow = p.flow(to)
-		if pair.sender, wait = pair.flow.take(time.Now()); pair.sender == nil {
+		if pair.sender, wait = pair.flow.take(now); pair.sender == nil {
 			p.mu.Unlock()
 			return nil, &AgainError{wait}
 		}
 	}
-	id, ok := p.ids.take(time.Now())
+	id, ok := p.ids.take(now)
 	if !ok {
 		pair.endFlow()
 		p.mu.Unlock()
 		return nil, ErrNoID
 	}
 	pair.id = id
-	p.pairs[id] = pair
-	p.client.stats.started.Add(1)
-	// The timer starts before the packet leaves, so that it covers the send.
-	pair.timer = time.AfterFunc(timeout, func() { p.expire(pair) })
-	pair.unwatch = context.AfterFunc(ctx, func() { p.cancel(pair, ctx.Err()) })
-	packet := p.packet(pair, 0)
+	p.register(pair, now.Add(timeout), now)
+	p.post(pair, 0, to)
 	p.mu.Unlock()
-	p.send(packet, to)
-	return pair.future, nil
+	p.depart()
+	return pair, nil
+}
+
+// register makes a request one of those on their way; callers hold mu. Its time
+// begins before the packet leaves, so that it covers the send.
+func (p *clientPort) register(pair *clientPair, deadline, now time.Time) {
+	p.pairs[pair.id] = pair
+	p.client.stats.started.Add(1)
+	pair.deadline = deadline
+	p.ends.add(pair, now)
+}
+
+// watch ends a request with its context.
+func (p *clientPort) watch(ctx context.Context, pair *clientPair) {
+	if ctx.Done() == nil {
+		return
+	}
+	unwatch := context.AfterFunc(ctx, func() { p.cancel(pair, ctx.Err()) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pairs[pair.id] != pair {
+		unwatch()
+		return
+	}
+	pair.unwatch = unwatch
 }
 
 func (p *clientPort) current() netip.AddrPort {
@@ -158,15 +188,13 @@ func (p *clientPort) cut(r *Request, try bool) wire.Split {
 	single := room
 	if !p.client.cfg.NoExtensions {
 		o := r.options(try)
-		h := wire.Header{Options: o}
-		b, _ := h.Append(nil)
-		single = room - wire.OptionReserve - (len(b) - wire.HeaderSize)
+		single = room - wire.OptionReserve - o.Size()
 	}
 	return wire.SplitRequest(len(r.Payload), single, room)
 }
 
-// packet builds packet i of a request.
-func (p *clientPort) packet(pair *clientPair, i int) []byte {
+// post makes packet i of a request; callers hold mu, and depart behind it.
+func (p *clientPort) post(pair *clientPair, i int, to netip.AddrPort) {
 	h := wire.Header{
 		Type: wire.Request, Policy: pair.request.Policy, First: i == 0, Last: i == pair.split.Count-1,
 		Ext: !p.client.cfg.NoExtensions, ReqID: pair.id, Count: uint16(i),
@@ -177,19 +205,16 @@ func (p *clientPort) packet(pair *clientPair, i int) []byte {
 			h.Options = pair.request.options(pair.flow != nil)
 		}
 	}
-	piece := pair.split.Piece(pair.request.Payload, i)
-	b, _ := h.Append(make([]byte, 0, wire.HeaderSize+wire.OptionReserve+len(piece)))
-	return append(b, piece...)
+	p.client.stats.packets.Add(1)
+	p.out.post(&h, pair.split.Piece(pair.request.Payload, i), to)
 }
 
-func (p *clientPort) send(packet []byte, to netip.AddrPort) {
-	p.client.stats.packets.Add(1)
-	if err := p.sock.write(packet, to); err != nil {
-		p.client.stats.unsent.add(err)
-		// The kernel keeps a note of it, which takes room from what is received.
-		if gone := p.sock.unreachable(); len(gone) > 0 {
-			go p.lost(gone) // callers may hold mu
-		}
+// refused counts a packet that the kernel did not take.
+func (p *clientPort) refused(err error) {
+	p.client.stats.unsent.add(err)
+	// The kernel keeps a note of it, which takes room from what is received.
+	if gone := p.sock.unreachable(); len(gone) > 0 {
+		go p.lost(gone) // callers may hold mu
 	}
 }
 
@@ -202,19 +227,32 @@ func (p *clientPort) finish(pair *clientPair, reply *ReplyMsg, err error) bool {
 	delete(p.pairs, pair.id)
 	pair.endFlow()
 	p.ids.release(pair.id, time.Now())
-	pair.timer.Stop()
-	pair.unwatch()
+	p.ends.remove(pair)
+	if pair.unwatch != nil {
+		pair.unwatch()
+	}
 	if pair.rto != nil {
 		pair.rto.Stop()
 	}
+	p.ended++
+	pair.request = nil
 	pair.future.reply, pair.future.err = reply, err
 	close(pair.future.done)
 	return true
 }
 
-func (p *clientPort) expire(pair *clientPair) {
+// expireDue ends the requests whose time is over.
+func (p *clientPort) expireDue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	for pair := p.ends.expired(now); pair != nil; pair = p.ends.expired(now) {
+		p.timedOut(pair)
+	}
+}
+
+// timedOut ends a pair without a reply in time; callers hold mu.
+func (p *clientPort) timedOut(pair *clientPair) {
 	if !p.finish(pair, nil, ErrTimeout) {
 		return
 	}
@@ -228,12 +266,12 @@ func (p *clientPort) expire(pair *clientPair) {
 }
 
 func (p *clientPort) cancel(pair *clientPair, cause error) {
-	if errors.Is(cause, context.DeadlineExceeded) {
-		p.expire(pair)
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if errors.Is(cause, context.DeadlineExceeded) {
+		p.timedOut(pair)
+		return
+	}
 	if p.finish(pair, nil, cause) {
 		p.client.stats.cancelled.Add(1)
 	}
@@ -247,23 +285,34 @@ func (p *clientPort) close() {
 			p.client.stats.cancelled.Add(1)
 		}
 	}
+	p.ends.timer.Stop()
 	p.mu.Unlock()
 	p.sock.udp.Close()
 }
 
 func (p *clientPort) readLoop() {
-	buf := make([]byte, 1<<16)
-	for {
-		n, from, err := p.sock.udp.ReadFromUDPAddrPort(buf)
-		switch {
-		case err == nil:
-			p.receive(buf[:n], plain(from))
-		case errors.Is(err, net.ErrClosed):
-			return
-		default:
-			p.lost(p.sock.unreachable())
-		}
+	p.sock.readAll(p.take, func() { p.lost(p.sock.unreachable()) })
+}
+
+// take takes the packets that came together.
+func (p *clientPort) take(packets []datagram) {
+	if len(packets) == 1 {
+		p.receive(packets[0].packet, packets[0].from)
+		return
 	}
+	p.client.together(func() int {
+		before := p.endedSoFar()
+		for _, d := range packets {
+			p.receive(d.packet, d.from)
+		}
+		return p.endedSoFar() - before
+	})
+}
+
+func (p *clientPort) endedSoFar() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // lost handles ICMP errors: the port leaves a router nobody listens at.

@@ -4,6 +4,7 @@ package r2p2
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/wire"
@@ -14,6 +15,10 @@ import (
 func (p *clientPort) receive(packet []byte, from netip.AddrPort) {
 	if !p.sock.honest(from) {
 		p.client.stats.malformed.add(wire.M23)
+		return
+	}
+	if len(packet) >= slotBytes {
+		p.client.stats.malformed.add(wire.M14) // cut off
 		return
 	}
 	var h wire.Header
@@ -50,7 +55,8 @@ func (p *clientPort) onReply(h *wire.Header, from netip.AddrPort) wire.Case {
 		return wire.M17
 	}
 	if pair.reply == nil {
-		pair.reply = &assembly{limit: p.client.cfg.MaxMessage}
+		pair.whole.limit = p.client.cfg.MaxMessage
+		pair.reply = &pair.whole
 		pair.from = from
 	}
 	m, fresh := pair.reply.add(h)
@@ -124,11 +130,11 @@ func (p *clientPort) repair(pair *clientPair) {
 		return
 	}
 	h := wire.Header{Type: wire.Sack, First: true, Last: true, Ext: true, ReqID: pair.id, Count: 1}
-	b, _ := h.Append(nil)
-	b = wire.AppendSack(b, wire.SackReply, pair.reply.missing())
 	pair.asked++
 	p.client.stats.sackSent.Add(1)
-	p.send(b, pair.from)
+	p.client.stats.packets.Add(1)
+	p.out.post(&h, wire.AppendSack(nil, wire.SackReply, pair.reply.missing()), pair.from)
+	p.out.flush()
 	p.arm(pair)
 }
 
@@ -156,23 +162,28 @@ func (p *clientPort) confirm(pair *clientPair, server netip.AddrPort) {
 // train sends packets of a request in bursts, as long as the pair lives
 // and no reply has started.
 func (p *clientPort) train(pair *clientPair, indices []int) {
-	for n, i := range indices {
-		if n > 0 && n%p.client.timers.Burst == 0 {
+	for burst := range slices.Chunk(indices, p.client.timers.Burst) {
+		if &burst[0] != &indices[0] {
 			time.Sleep(p.client.timers.BurstGap)
 		}
-		p.mu.Lock()
-		gone := p.pairs[pair.id] != pair || pair.reply != nil
-		var packet []byte
-		if !gone {
-			packet = p.packet(pair, i)
-		}
-		server := pair.server
-		p.mu.Unlock()
-		if gone {
+		if !p.postAll(pair, burst) {
 			return
 		}
-		p.send(packet, server)
+		p.out.flush()
 	}
+}
+
+// postAll posts packets of a request; false: none is wanted any more.
+func (p *clientPort) postAll(pair *clientPair, indices []int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pairs[pair.id] != pair || pair.reply != nil {
+		return false
+	}
+	for _, i := range indices {
+		p.post(pair, i, pair.server)
+	}
+	return true
 }
 
 func (p *clientPort) onDrop(h *wire.Header, from netip.AddrPort) wire.Case {

@@ -34,16 +34,21 @@ var errNoExtensions = errors.New("r2p2: flow control needs header extensions, an
 // *AgainError at once, and dropping it, waiting or another replica is up to the
 // caller. Servers that know no flow control never hold anything back.
 func (c *Client) TryGo(ctx context.Context, r *Request) (*Future, error) {
-	return c.try(ctx, r)
+	p, pair, err := c.try(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	p.watch(ctx, pair)
+	return &pair.future, nil
 }
 
 // TryDo is TryGo, and waits for the reply.
 func (c *Client) TryDo(ctx context.Context, r *Request) (*ReplyMsg, error) {
-	f, err := c.try(ctx, r)
+	p, pair, err := c.try(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return f.Wait()
+	return p.wait(ctx, pair)
 }
 
 // TryAny is TryGo to one of several replicas: the first that has room, from a
@@ -57,7 +62,7 @@ func (c *Client) TryAny(ctx context.Context, r *Request, replicas []netip.AddrPo
 	for i := range replicas {
 		one := *r
 		one.To = replicas[(first+i)%len(replicas)]
-		f, err := c.try(ctx, &one)
+		f, err := c.TryGo(ctx, &one)
 		var again *AgainError
 		if !errors.As(err, &again) {
 			return f, err
@@ -72,13 +77,10 @@ func (c *Client) TryAny(ctx context.Context, r *Request, replicas []netip.AddrPo
 // *AgainError as well as the context's.
 func (c *Client) DoInTurn(ctx context.Context, r *Request) (*ReplyMsg, error) {
 	for {
-		f, err := c.try(ctx, r)
+		reply, err := c.TryDo(ctx, r)
 		var again *AgainError
 		if !errors.As(err, &again) {
-			if err != nil {
-				return nil, err
-			}
-			return f.Wait()
+			return reply, err
 		}
 		// A token that is due now may be another caller's by then.
 		timer := time.NewTimer(max(again.After, wire.FlowPeriod/10))
@@ -92,15 +94,15 @@ func (c *Client) DoInTurn(ctx context.Context, r *Request) (*ReplyMsg, error) {
 }
 
 // try sends through the first socket that has a token.
-func (c *Client) try(ctx context.Context, r *Request) (*Future, error) {
+func (c *Client) try(ctx context.Context, r *Request) (*clientPort, *clientPair, error) {
 	if c.cfg.NoExtensions {
-		return nil, errNoExtensions
+		return nil, nil, errNoExtensions
 	}
-	f, err := c.begin(ctx, r, true)
+	p, pair, err := c.begin(ctx, r, true)
 	if errors.Is(err, ErrAgain) {
 		c.stats.held.Add(1)
 	}
-	return f, err
+	return p, pair, err
 }
 
 // flowSender is what one server lets one socket send.

@@ -106,7 +106,8 @@ func TestR13TooLongPacketsAreCounted(t *testing.T) {
 	s := newServer(t, ServerConfig{})
 	c := dial(t, ClientConfig{}, s.Addrs()...)
 	for range 100 {
-		c.ports[0].send(make([]byte, 70000), s.Addrs()[0])
+		c.ports[0].out.postPacket(make([]byte, 70000), s.Addrs()[0])
+		c.ports[0].out.flush()
 	}
 	if n := total(c.Counters(), "io_tx_dropped_total", "too_long"); n != 100 {
 		t.Errorf("%d counted, want 100", n)

@@ -266,6 +266,7 @@ func (s *Server) Leave() {
 		w.mu.Lock()
 		w.tellAll(0)
 		w.mu.Unlock()
+		w.out.flush()
 	}
 }
 

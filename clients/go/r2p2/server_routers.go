@@ -48,6 +48,7 @@ func newRouterState(r Router, configured bool, incarnation uint32) *routerState 
 
 // apply replaces the worker's settings; every router hears of it at once.
 func (w *worker) apply(set Settings) {
+	defer w.out.flush()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.keys, w.depth = set.Keys, set.QueueDepth
@@ -195,7 +196,7 @@ func (w *worker) tellAll(notWithin time.Duration) {
 	}
 	for _, r := range w.routers {
 		if (r.configured || r.heardWithin(heard, now)) && now.Sub(r.told) >= notWithin {
-			w.send(w.feedback(r, flags, nil), r.Feedback)
+			w.post(w.feedback(r, flags, nil), r.Feedback)
 		}
 	}
 }
@@ -208,6 +209,7 @@ func (w *worker) feedbackLoop() {
 		w.mu.Lock()
 		w.tellAll(period)
 		w.mu.Unlock()
+		w.out.flush()
 		select {
 		case <-w.server.ctx.Done():
 			return

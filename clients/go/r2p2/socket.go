@@ -40,13 +40,20 @@ func listen(local netip.AddrPort) (*socket, error) {
 // plain is an address in its shortest form, so that equal ones compare equal.
 func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// write sends one packet. An error is to be counted and no more: to the protocol
+// slotBytes is how much is read of a datagram. No packet has that many, and
+// what is cut off is rejected by its length.
+const slotBytes = 2048
+
+// datagram is what was read.
+type datagram struct {
+	packet []byte
+	from   netip.AddrPort
+}
+
+// write sends one packet by itself. An error is to be counted and no more: to the protocol
 // a packet that did not leave is a lost one. An ICMP error about an earlier packet is
 // handed to the next write, so one more try tells the two apart.
 func (s *socket) write(p []byte, to netip.AddrPort) error {
-	if lose := s.lose.Load(); lose != nil && (*lose)(p, to) {
-		return nil
-	}
 	_, err := s.udp.WriteToUDPAddrPort(p, to)
 	if err != nil {
 		_, err = s.udp.WriteToUDPAddrPort(p, to)

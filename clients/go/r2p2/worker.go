@@ -5,7 +5,6 @@ package r2p2
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"runtime/debug"
 	"sync"
@@ -38,7 +37,8 @@ type serverPair struct {
 	content uint64       // of a client without X (contentOf), else 0
 	echo    wire.Options // class and trace, echoed in the reply
 	trace   uint64
-	message *assembly // nil once the handler has it
+	message *assembly // whole, nil once the handler has it
+	whole   assembly
 	begun   time.Time
 	rounds  int // SACKs sent while receiving, answered while kept
 	timer   *time.Timer
@@ -56,7 +56,9 @@ type worker struct {
 	server *Server
 	index  int
 	sock   *socket
+	out    *outbox
 	queue  chan *serverPair
+	runs   runs
 
 	mu      sync.Mutex
 	pairs   map[pairKey]*serverPair
@@ -67,6 +69,7 @@ type worker struct {
 	keys    Keyring
 	depth   int
 	holds   holds
+	replied []time.Time // when the requests began whose replies wait in the outbox
 }
 
 type doneKey struct {
@@ -87,6 +90,9 @@ func newWorker(s *Server, index int, at netip.AddrPort) (*worker, error) {
 		server: s, index: index, sock: sock, queue: make(chan *serverPair, s.cfg.MaxPending),
 		pairs: map[pairKey]*serverPair{}, done: map[pairKey]doneKnown{}, keys: s.cfg.Keys, depth: s.cfg.QueueDepth,
 	}
+	w.out = newOutbox(sock, s.stats.unsent.add)
+	w.runs.guard = time.AfterFunc(time.Hour, w.depart)
+	w.runs.guard.Stop()
 	for _, r := range s.cfg.Routers {
 		w.addRouter(r, true)
 	}
@@ -94,6 +100,8 @@ func newWorker(s *Server, index int, at netip.AddrPort) (*worker, error) {
 }
 
 func (w *worker) close() {
+	w.runs.guard.Stop()
+	w.out.drain()
 	w.sock.udp.Close()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,11 +114,11 @@ func (w *worker) close() {
 	}
 }
 
-func (w *worker) send(packet []byte, to netip.AddrPort) {
+// post sends a packet with the next flush of the outbox. Whoever begins
+// something flushes at its end: readLoop, executeLoop, timers and calls from outside.
+func (w *worker) post(packet []byte, to netip.AddrPort) {
 	w.server.stats.packets.Add(1)
-	if err := w.sock.write(packet, to); err != nil {
-		w.server.stats.unsent.add(err)
-	}
+	w.out.postPacket(packet, to)
 }
 
 func (w *worker) backlog() int {
@@ -149,7 +157,7 @@ func (w *worker) received(r *routerState) {
 	}
 }
 
-// served pays what received owes. The message is sent by the caller's
+// served pays what received owes. The message is posted by the caller's
 // goroutine, behind the reply. Callers hold mu.
 func (w *worker) served(p *serverPair, flags uint8) {
 	if p.hold.paid && p.state != receiving {
@@ -161,32 +169,19 @@ func (w *worker) served(p *serverPair, flags uint8) {
 	if !p.hold.paid {
 		p.router.served++
 	}
-	w.send(w.feedback(p.router, flags, p), p.router.Feedback)
+	w.post(w.feedback(p.router, flags, p), p.router.Feedback)
 }
 
 func (w *worker) readLoop() {
-	buf := make([]byte, 1<<16)
-	for {
-		n, from, err := w.sock.udp.ReadFromUDPAddrPort(buf)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			w.receive(buf[:n], plain(from))
-		}
-	}
+	w.sock.readAll(w.take, func() {})
 }
 
-// executeLoop runs one request at a time: a worker is one unit of service.
-func (w *worker) executeLoop() {
-	for {
-		select {
-		case <-w.server.ctx.Done():
-			return
-		case p := <-w.queue:
-			w.execute(p)
-		}
+// take takes the packets that came together, and sends what they give rise to.
+func (w *worker) take(packets []datagram) {
+	for _, d := range packets {
+		w.receive(d.packet, d.from)
 	}
+	w.out.flush()
 }
 
 func (w *worker) execute(p *serverPair) {
@@ -196,10 +191,7 @@ func (w *worker) execute(p *serverPair) {
 		return
 	}
 	defer stop()
-	w.mu.Lock()
-	payload := p.message.message()
-	p.message = nil // the handler owns the bytes now
-	w.mu.Unlock()
+	payload := w.handOver(p)
 	r := &ServerRequest{
 		Payload: payload, Client: p.key.client, ID: p.key.id, Policy: p.policy,
 		Class: p.echo.Class, ClassFlags: p.echo.ClassFlags, Trace: p.trace, Worker: w.index,
@@ -212,7 +204,8 @@ func (w *worker) execute(p *serverPair) {
 	if s.ctx.Err() != nil {
 		return // closed: nobody is owed anything any more
 	}
-	s.service.Record(time.Since(handed))
+	w.runs.took = time.Since(handed)
+	s.service.Record(w.runs.took)
 	switch {
 	case err != nil && w.gaveUp(p):
 	case errors.Is(err, ErrDrop):
@@ -227,6 +220,15 @@ func (w *worker) execute(p *serverPair) {
 		w.wentOn(p)
 		w.reply(p, reply, handed)
 	}
+}
+
+// handOver gives the handler the bytes of its request.
+func (w *worker) handOver(p *serverPair) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	payload := p.message.message()
+	p.message, p.whole = nil, assembly{}
+	return payload
 }
 
 var errPanic = errors.New("r2p2: handler panicked")
@@ -281,17 +283,18 @@ func (w *worker) reply(p *serverPair, message []byte, handed time.Time) {
 	t := s.timing()
 	for i, b := range packets {
 		if i > 0 && i%t.Burst == 0 {
+			w.out.flush()
 			time.Sleep(t.BurstGap)
 		}
 		if i == len(packets)-1 {
 			s.noteTrace(p, w.sock.local, handed, false)
 		}
-		w.send(b, p.key.client)
+		w.post(b, p.key.client)
 	}
-	s.latency.Record(time.Since(p.begun))
 	s.stats.replies.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.replied = append(w.replied, p.begun)
 	if len(packets) > 1 && p.ext {
 		p.state, p.replies, p.rounds = kept, packets, 0
 		w.busy--
@@ -314,8 +317,8 @@ func (w *worker) release(p *serverPair) {
 func (w *worker) cut(p *serverPair, message []byte) [][]byte {
 	room := wire.DatagramMax(w.server.cfg.MTU, w.sock.v4)
 	h := wire.Header{Type: wire.Reply, Policy: p.policy, First: true, Ext: p.ext, ReqID: p.key.id, Options: p.echo}
-	head, _ := h.Append(nil)
-	split := wire.SplitReply(len(message), room-len(head), room-wire.HeaderSize)
+	head := wire.HeaderSize + h.Options.Size()
+	split := wire.SplitReply(len(message), room-head, room-wire.HeaderSize)
 	packets := make([][]byte, 0, split.Count)
 	for i := range split.Count {
 		h.First, h.Last, h.Count = i == 0, i == split.Count-1, uint16(i)
@@ -325,7 +328,7 @@ func (w *worker) cut(p *serverPair, message []byte) [][]byte {
 			h.Options = wire.Options{}
 		}
 		piece := split.Piece(message, i)
-		b, _ := h.Append(make([]byte, 0, len(head)+len(piece)))
+		b, _ := h.Append(make([]byte, 0, head+len(piece)))
 		packets = append(packets, append(b, piece...))
 	}
 	return packets
@@ -339,6 +342,6 @@ func (w *worker) sendDrop(key pairKey, ext bool) {
 // policy 1 as the published implementation does.
 func (w *worker) control(t wire.Type, key pairKey, ext bool, payload []byte) {
 	h := wire.Header{Type: t, Policy: wire.Sticky, First: true, Last: true, Ext: ext, ReqID: key.id, Count: 1}
-	b, _ := h.Append(nil)
-	w.send(append(b, payload...), key.client)
+	w.server.stats.packets.Add(1)
+	w.out.post(&h, payload, key.client)
 }

@@ -50,6 +50,7 @@ func (w *worker) beginHold(p *serverPair) {
 	}
 	w.holds.holding++
 	p.hold.timer = time.AfterFunc(w.patienceFor(p), func() {
+		defer w.out.flush()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.pairs[p.key] == p && p.state == receiving && p.hold.timer != nil {
@@ -79,7 +80,7 @@ func (w *worker) giveBack(p *serverPair) {
 	p.hold.paid = true
 	w.server.stats.early.Add(1)
 	p.router.served++
-	w.send(w.feedback(p.router, 0, nil), p.router.Feedback)
+	w.post(w.feedback(p.router, 0, nil), p.router.Feedback)
 }
 
 // onProgress notes that more than the first packet is here.
@@ -145,5 +146,5 @@ func (w *worker) unwanted(r *routerState) {
 	w.server.stats.unwanted.Add(1)
 	w.received(r)
 	r.served++
-	w.send(w.feedback(r, 0, nil), r.Feedback)
+	w.post(w.feedback(r, 0, nil), r.Feedback)
 }

@@ -98,8 +98,9 @@ func (w *worker) newPair(key pairKey, router *routerState, h *wire.Header) *serv
 	now := time.Now()
 	p := &serverPair{
 		key: key, router: router, policy: h.Policy, ext: h.Ext, begun: now, moved: now,
-		message: &assembly{limit: w.server.cfg.MaxMessage}, echo: h.Options,
+		whole: assembly{limit: w.server.cfg.MaxMessage}, echo: h.Options,
 	}
+	p.message = &p.whole
 	p.echo.Present &= wire.HasClass | wire.HasTrace
 	if !h.Ext {
 		p.content = contentOf(h)
@@ -188,6 +189,7 @@ func (w *worker) watch(p *serverPair) {
 // overdue asks for what is missing (peers with X only, R-23), and gives up when
 // nothing came for a while.
 func (w *worker) overdue(p *serverPair) {
+	defer w.out.flush()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pairs[p.key] != p || p.state != receiving {
@@ -228,7 +230,7 @@ func (w *worker) onSack(h *wire.Header, from netip.AddrPort) wire.Case {
 	w.server.stats.sackReceived.Add(1)
 	for _, i := range m.Missing() {
 		w.server.stats.resent.Add(1)
-		w.send(p.replies[i], from)
+		w.post(p.replies[i], from)
 	}
 	return wire.OK
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -161,10 +163,13 @@ func (c *Conn) roundTrip(ctx context.Context, method string, args, answer any, o
 	if err != nil {
 		return err
 	}
-	payload, err := c.encode(r, args, o.sendLimit)
+	buffer := payloads.Get().(*[]byte)
+	defer giveBack(buffer)
+	payload, err := c.encode(r, (*buffer)[:0], args, o.sendLimit)
 	if err != nil {
 		return err
 	}
+	*buffer = payload
 	got, err := c.client.Do(ctx, &r2p2.Request{Payload: payload, Timeout: c.limit(ctx)})
 	if err != nil {
 		return c.failure(ctx, err)
@@ -211,7 +216,19 @@ func (c *Conn) prepare(ctx context.Context, method string, o *call) (*request, e
 	return r, nil
 }
 
-func (c *Conn) encode(r *request, args any, limit int) ([]byte, error) {
+// payloads are requests whose calls ended: nobody reads one any more then.
+var payloads = sync.Pool{New: func() any { return new([]byte) }}
+
+// payloadKept is the capacity beyond which a payload is not kept for another call.
+const payloadKept = 64 << 10
+
+func giveBack(buffer *[]byte) {
+	if cap(*buffer) <= payloadKept {
+		payloads.Put(buffer)
+	}
+}
+
+func (c *Conn) encode(r *request, into []byte, args any, limit int) ([]byte, error) {
 	m, ok := args.(proto.Message)
 	if !ok {
 		return nil, status.Errorf(codes.Internal, "grpc: error while marshaling: message is %T, want proto.Message", args)
@@ -220,7 +237,7 @@ func (c *Conn) encode(r *request, args any, limit int) ([]byte, error) {
 	if size > limit {
 		return nil, status.Errorf(codes.ResourceExhausted, "trying to send message larger than max (%d vs. %d)", size, limit)
 	}
-	envelope := r.append(make([]byte, 0, len(r.method)+16+size))
+	envelope := r.append(slices.Grow(into, len(r.method)+16+size))
 	out, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(envelope, m)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -243,15 +242,13 @@ func (s *Server) handle(ctx context.Context, r *r2p2.ServerRequest) ([]byte, err
 		return s.refuse(refusal), nil
 	}
 	stream := &transport{method: in.method}
-	ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.UDPAddrFromAddrPort(r.Client)})
-	ctx = metadata.NewIncomingContext(ctx, orEmpty(in.header))
-	ctx = grpc.NewContextWithServerTransportStream(ctx, stream)
 	if in.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, in.timeout)
 		defer cancel()
 	}
-	out, err := method.Handler(one.impl, ctx, func(into any) error { return unmarshal(in.message, into) }, s.interceptor)
+	called := &callContext{Context: ctx, client: r.Client, header: in.header, stream: stream}
+	out, err := method.Handler(one.impl, called, func(into any) error { return unmarshal(in.message, into) }, s.interceptor)
 	if errors.Is(context.Cause(ctx), r2p2.ErrTakenBack) {
 		return nil, r2p2.ErrTakenBack // another server has answered
 	}

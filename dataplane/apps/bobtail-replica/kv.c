@@ -3,6 +3,7 @@
 #include "kv.h"
 
 #include "base/bytes.h"
+#include "wire/group.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ struct item {
 struct kv {
     struct item **item;
     size_t count, room;
-    size_t bytes; // of all keys and values, with 8 for each
+    size_t bytes;  // of all keys and values, with 8 for each
+    uint64_t hash; // the sum of the items' hashes: in which order they came does not matter
 };
 
 // What cannot be had here could be had by the others, and they would differ: better not to be one of them.
@@ -40,6 +42,7 @@ static void clear(struct kv *kv)
         free(kv->item[i]);
     }
     kv->count = kv->bytes = 0;
+    kv->hash = 0;
 }
 
 void kv_free(struct kv *kv)
@@ -47,6 +50,19 @@ void kv_free(struct kv *kv)
     clear(kv);
     free(kv->item);
     free(kv);
+}
+
+// Where the key ends is part of it.
+static uint64_t hash_of(const struct item *i)
+{
+    uint8_t key[16] = {0};
+    bt_put32(key, i->key_n);
+    return bt_group_body_hash(key, i->bytes, i->key_n + i->value_n);
+}
+
+uint64_t kv_hash(const struct kv *kv)
+{
+    return kv->hash;
 }
 
 struct text {
@@ -119,6 +135,7 @@ static bool put(struct kv *kv, struct text key, struct text head, struct text ta
         memmove(kv->item + at + 1, kv->item + at, (kv->count - at) * sizeof *kv->item);
         kv->count++;
     }
+    kv->hash += hash_of(fresh) - (old != NULL ? hash_of(old) : 0);
     free(old);
     kv->item[at] = fresh;
     kv->bytes += is - was;
@@ -133,6 +150,7 @@ static bool take_out(struct kv *kv, struct text key)
         return false;
     }
     kv->bytes -= ITEM_HEAD + old->key_n + old->value_n;
+    kv->hash -= hash_of(old);
     free(old);
     memmove(kv->item + at, kv->item + at + 1, (kv->count - at - 1) * sizeof *kv->item);
     kv->count--;

@@ -30,6 +30,8 @@ void kv_free(struct kv *kv);
 #define KV_REPLY_MAX (KV_VALUE_MAX + 16u)
 size_t kv_answer(struct kv *kv, const uint8_t *p, size_t n, int read_only, uint8_t *out);
 
+uint64_t kv_hash(const struct kv *kv); // follows from keys and values alone; kept, so that it costs nothing to ask
+
 size_t kv_write(const struct kv *kv, uint8_t *out, size_t room); // SIZE_MAX: more than room
 int kv_read(struct kv *kv, const uint8_t *p, size_t n);          // -1: not what kv_write wrote; then kv is unchanged
 

@@ -32,6 +32,12 @@ static int on_restore(void *arg, const uint8_t *bytes, size_t n)
     return kv_read(kv, bytes, n);
 }
 
+static uint64_t on_hash(void *arg)
+{
+    (void)arg;
+    return kv_hash(kv);
+}
+
 int main(int argc, char **argv)
 {
     static const struct r2p2_replica_service service = {
@@ -40,6 +46,7 @@ int main(int argc, char **argv)
         .recv = on_request,
         .snapshot = on_snapshot,
         .restore = on_restore,
+        .state_hash = on_hash,
     };
     kv = kv_new();
     int status = r2p2_replica_main(argc, argv, &service);

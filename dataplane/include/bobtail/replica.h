@@ -36,6 +36,11 @@ struct r2p2_replica_service {
     // came of it. A restore in between means that nobody waits for the end any more.
     int (*snapshot_begin)(void *arg);
     size_t (*snapshot_end)(void *arg, uint8_t *out, size_t room);
+    // Or NULL. 64 bits that follow from the state and from nothing else: equal states have equal ones, on all members
+    // and in all versions of the program that run together. Asked for every 1,024 entries and when a leader begins;
+    // members compare them, and one that differs from a majority stops answering and gets the leader's state. To be
+    // kept while the state changes: computed each time over all of it, it would stop the member for so long.
+    uint64_t (*state_hash)(void *arg);
 };
 #define R2P2_REPLICA_NOT_YET (SIZE_MAX - 1)
 

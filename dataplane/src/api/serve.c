@@ -262,12 +262,29 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
            (s->control == NULL || serve_control_start(s->control, c, err, errlen));
 }
 
+static bool check(const struct bobtail_server_config *c, uint32_t ports, char *err, size_t errlen)
+{
+    return check_protocol(c, err, errlen) && check_numbers(c, ports, err, errlen) && check_flow(c, err, errlen) &&
+           check_order(c, err, errlen);
+}
+
+static bool set_up_r2p2(struct bobtail_server *s, uint32_t ports, const struct bobtail_server_config *c, char *err,
+                        size_t errlen)
+{
+    s->ports = ports;
+    s->memory = calloc(ports, sizeof *s->memory);
+    s->port = calloc(ports, sizeof *s->port);
+    s->control = has(c->control) ? serve_control_new(s, ports) : NULL;
+    bool made = s->memory != NULL && s->port != NULL && (!has(c->control) || s->control != NULL);
+    return made && open_ports(s, c, err, errlen);
+}
+
 struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *config, char *err, size_t errlen)
 {
     struct bobtail_server_config c = with_defaults(config);
-    uint32_t ports = c.protocol != BOBTAIL_R2P2 ? 1 : bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads);
-    if (!check_protocol(&c, err, errlen) || !check_numbers(&c, ports, err, errlen) || !check_flow(&c, err, errlen) ||
-        !check_order(&c, err, errlen)) {
+    bool r2p2 = c.protocol == BOBTAIL_R2P2;
+    uint32_t ports = r2p2 ? bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads) : 1;
+    if (!check(&c, ports, err, errlen)) {
         return NULL;
     }
     struct bobtail_server *s = calloc(1, sizeof *s);
@@ -276,12 +293,7 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
         return NULL;
     }
     pthread_mutex_init(&s->holding, NULL);
-    s->ports = c.protocol != BOBTAIL_R2P2 ? 0 : ports;
-    s->memory = calloc(ports, sizeof *s->memory);
-    s->port = calloc(ports, sizeof *s->port);
-    s->control = has(c.control) ? serve_control_new(s, ports) : NULL;
-    bool made = s->memory != NULL && s->port != NULL && (!has(c.control) || s->control != NULL);
-    bool ok = c.protocol != BOBTAIL_R2P2 ? set_up_tcp(s, &c, err, errlen) : made && open_ports(s, &c, err, errlen);
+    bool ok = r2p2 ? set_up_r2p2(s, ports, &c, err, errlen) : set_up_tcp(s, &c, err, errlen);
     if (!ok || !start(s, &c, err, errlen)) {
         bobtail_server_close(s);
         return NULL;

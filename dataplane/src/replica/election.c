@@ -38,7 +38,8 @@ static void campaign(struct bt_replica *r, bool by_transfer)
 
 static bool may_campaign(const struct bt_replica *r)
 {
-    bool ready = !r->failed && r->spare != REPLICA_SPARE_INSTALLED && replica_log_fits(&r->log, BT_ENTRY_NOOP, 0);
+    bool ready = !r->failed && r->fenced.index == 0 && r->spare != REPLICA_SPARE_INSTALLED &&
+                 replica_log_fits(&r->log, BT_ENTRY_NOOP, 0);
     return ready && replica_votes(r, r->conf.id);
 }
 

@@ -14,6 +14,7 @@
 #include "replica/send.h"
 #include "replica/share.h"
 #include "replica/snapshot.h"
+#include "replica/states.h"
 #include "replica/transfer.h"
 
 /* --- messages --- */
@@ -21,7 +22,8 @@
 static bool from_a_leader(const struct bt_group_message *m)
 {
     return m->header.type == BT_GROUP_APPEND || m->header.type == BT_GROUP_SHARED ||
-           m->header.type == BT_GROUP_SNAPSHOT || m->header.type == BT_GROUP_TAKE_OVER;
+           m->header.type == BT_GROUP_SNAPSHOT || m->header.type == BT_GROUP_TAKE_OVER ||
+           m->header.type == BT_GROUP_DIVERGED;
 }
 
 static bool is_question(const struct bt_group_message *m)
@@ -104,12 +106,22 @@ static void dispatch(struct bt_replica *r, const struct bt_group_message *m)
     case BT_GROUP_SHARED:
         if (obey(r, m)) {
             replica_append(r, m);
+            replica_states_remind(r);
         }
         break;
     case BT_GROUP_SNAPSHOT:
         if (obey(r, m)) {
             replica_snapshot_chunk(r, m);
+            replica_states_remind(r);
         }
+        break;
+    case BT_GROUP_DIVERGED:
+        if (obey(r, m)) {
+            replica_states_other(r, m);
+        }
+        break;
+    case BT_GROUP_STATE:
+        replica_states_told(r, m);
         break;
     case BT_GROUP_TAKE_OVER:
         take_over(r, m);
@@ -194,6 +206,7 @@ static void tick_leader(struct bt_replica *r)
         r->heartbeat_at = r->now + r->conf.heartbeat_ns;
         replica_feed_all(r, true);
         replica_share_beat(r);
+        replica_states_beat(r);
         replica_transfer_step(r);
         replica_announce(r);
     }
@@ -272,7 +285,7 @@ void bt_replica_stored(struct bt_replica *r, uint64_t now, uint64_t generation, 
 
 void bt_replica_applied(struct bt_replica *r, uint64_t index)
 {
-    if (index > r->applied && index <= r->commit) {
+    if (index > r->applied && index <= r->commit && r->fenced.index == 0) {
         r->applied = index;
     }
 }

@@ -6,6 +6,7 @@
 #include "replica/members.h"
 #include "replica/progress.h"
 #include "replica/state.h"
+#include "replica/states.h"
 
 static enum bt_replica_result may_change(const struct bt_replica *r)
 {
@@ -55,6 +56,9 @@ static enum bt_replica_result promote(const struct bt_replica *r, struct bt_grou
     }
     if (r->peer[i].match < r->commit && !r->peer[i].shared) {
         return BT_REPLICA_BEHIND; // it would be counted before it holds anything
+    }
+    if (replica_states_differs(&r->peer[i]) != 0) {
+        return BT_REPLICA_DIVERGED;
     }
     c->member[i].role = BT_GROUP_VOTER;
     return BT_REPLICA_OK;

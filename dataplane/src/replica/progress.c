@@ -168,7 +168,7 @@ void replica_progress_match(struct bt_replica *r, int i, uint64_t match)
         p->match = match;
     }
     take_from_under_way(p, match);
-    if (p->feed == REPLICA_CHUNKS && p->match < r->log.base) {
+    if (p->feed == REPLICA_CHUNKS && (p->match < r->log.base || p->fenced)) {
         return; // what it has is not yet what it needs
     }
     if (p->feed == REPLICA_CHUNKS || p->next <= p->match) {
@@ -193,6 +193,19 @@ void replica_progress_refused(struct bt_replica *r, int i, uint64_t refused, uin
     p->feed = REPLICA_PROBE;
     p->shared = false; // whoever lacks something is served by itself
     forget_under_way(p);
+}
+
+void replica_progress_replace(struct bt_replica *r, int i)
+{
+    struct replica_peer *p = &r->peer[i];
+    if (p->feed == REPLICA_CHUNKS) {
+        return;
+    }
+    p->feed = REPLICA_CHUNKS;
+    p->shared = false;
+    p->chunk_index = 0;
+    forget_under_way(p);
+    replica_feed(r, i, false);
 }
 
 void replica_progress_chunk(struct bt_replica *r, int i, uint64_t offset)

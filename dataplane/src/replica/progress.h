@@ -26,6 +26,9 @@ void replica_progress_match(struct bt_replica *r, int i, uint64_t match);
 // Member i lacks the entry at `refused`; it may have those up to `last`.
 void replica_progress_refused(struct bt_replica *r, int i, uint64_t refused, uint64_t last);
 
+// Member i is to take the current snapshot, whatever it holds.
+void replica_progress_replace(struct bt_replica *r, int i);
+
 // Member i wants this byte of the snapshot next.
 void replica_progress_chunk(struct bt_replica *r, int i, uint64_t offset);
 

@@ -55,6 +55,7 @@ struct bt_replica_config {
     uint32_t keep_entries;   // left before a snapshot for members that are a little behind; below log_slots / 2
     uint32_t message_bytes;  // of the largest message, 512…BT_GROUP_MESSAGE_MAX
     uint64_t snapshot_bytes; // of the largest snapshot; twice that is held
+    uint32_t hash_every;     // entries from one hash of the state to the next; 0: the application has none
     struct bt_replica_apart apart;
 };
 
@@ -76,6 +77,7 @@ enum bt_replica_result {
     BT_REPLICA_FAILED,       // the store failed
     BT_REPLICA_FENCED,       // start: the disk is damaged
     BT_REPLICA_FOREIGN,      // start: memory or records that contradict one another
+    BT_REPLICA_DIVERGED,     // its state differs from a majority's
     BT_REPLICA_RESULTS,
 };
 const char *bt_replica_result_name(enum bt_replica_result r);
@@ -90,6 +92,10 @@ void bt_replica_receive(struct bt_replica *r, uint64_t now, const uint8_t *messa
 void bt_replica_tick(struct bt_replica *r, uint64_t now);
 void bt_replica_stored(struct bt_replica *r, uint64_t now, uint64_t generation, enum bt_store_result result);
 void bt_replica_applied(struct bt_replica *r, uint64_t index); // all up to it
+
+// Is the hash of the state after this entry wanted? To be given once the entry is applied.
+bool bt_replica_hash_wanted(const struct bt_replica *r, const struct bt_entry *e);
+void bt_replica_hashed(struct bt_replica *r, uint64_t now, uint64_t index, uint64_t hash);
 
 // Puts a command into the log of the leader; *index is where.
 enum bt_replica_result bt_replica_propose(struct bt_replica *r, uint64_t now, const uint8_t *body, uint32_t n,
@@ -154,6 +160,10 @@ struct bt_replica_status {
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;
     bool snapshot_wanted;                 // the log is nearly full: it fills up unless the application gives a snapshot
+    bool mending;                         // a member waits for a snapshot that this leader is to take
+    struct bt_group_state fenced;         // a majority has this, and this member another state: nothing is to be
+                                          // executed until ops.restore. index 0: it is not so
+    uint64_t undecided;                   // of a leader: no majority has the same state there. 0: it is not so
     const struct bt_group_config *config; // in force
 };
 struct bt_replica_status bt_replica_status(const struct bt_replica *r);
@@ -162,6 +172,7 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r);
 struct bt_replica_peer {
     uint64_t match, applied; // all up to it is durable there; and applied, as it said last
     uint64_t heard_ns;       // when it last answered
+    uint64_t diverged;       // where its state differs from a majority's; 0: nowhere
 };
 bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_peer *out);
 
@@ -200,7 +211,12 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
     ROW(WRONG_BODY, "wrong_body")             /* of another hash than its entry */                                     \
     ROW(AGGREGATED, "aggregated")             /* times that this leader began to send by way of the aggregator */      \
     ROW(FALLBACKS, "fallbacks")               /* and that it left it, on any doubt */                                  \
-    ROW(AGG_COMMITS, "agg_commits")           /* commits that the aggregator told */
+    ROW(AGG_COMMITS, "agg_commits")           /* commits that the aggregator told */                                   \
+    ROW(STATES_COMPARED, "states_compared")   /* a leader: indices at which a majority has the same state */           \
+    ROW(STATES_DIFFER, "states_differ")       /* a leader: members found with another one */                           \
+    ROW(STATES_UNDECIDED, "states_undecided") /* a leader: indices at which no majority has the same */                \
+    ROW(FENCED, "fenced")                     /* this member, for its state */                                         \
+    ROW(MENDED, "mended")                     /* this member, by a snapshot */
 #define BT_REPLICA_COUNTER_VALUE(name, word) BT_REPLICA_##name##_TOTAL,
 enum bt_replica_counter { BT_REPLICA_COUNTER_LIST(BT_REPLICA_COUNTER_VALUE) BT_REPLICA_COUNTERS };
 const char *bt_replica_counter_name(enum bt_replica_counter c);

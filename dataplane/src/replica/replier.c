@@ -2,6 +2,7 @@
 // Who answers a request. How much a member has to execute follows from indices alone: a new leader
 // counts afresh, and a member that is not heard of keeps what it had.
 #include "replica/apart.h"
+#include "replica/states.h"
 
 static uint32_t counts_for(const struct bt_replica *r, uint64_t index, uint16_t id)
 {
@@ -43,7 +44,8 @@ uint16_t replica_replier(struct bt_replica *r)
     for (int k = 1; k <= n; k++) {
         int i = (r->replied_last + k) % n; // ties rotate
         uint32_t d = depth(r, i);
-        bool may = r->config.member[i].role == BT_GROUP_VOTER && d < r->conf.apart.bound;
+        bool may = r->config.member[i].role == BT_GROUP_VOTER && d < r->conf.apart.bound &&
+                   replica_states_differs(&r->peer[i]) == 0;
         if (may && better(r, d, least, ++able)) {
             best = i;
             least = d;

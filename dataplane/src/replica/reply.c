@@ -7,6 +7,7 @@
 #include "replica/members.h"
 #include "replica/progress.h"
 #include "replica/share.h"
+#include "replica/states.h"
 #include "replica/transfer.h"
 
 // The member that answers, or -1.
@@ -65,6 +66,7 @@ void replica_snapshot_answered(struct bt_replica *r, const struct bt_group_messa
     }
     const struct bt_group_snapshot_reply *s = &m->snapshot_reply;
     if ((s->flags & BT_GROUP_YES) != 0) {
+        replica_states_mended(&r->peer[i]);
         replica_progress_chunk(r, i, 0);
         holds(r, i, s->last_index);
     } else if (s->last_index == r->peer[i].chunk_index) {

@@ -47,6 +47,7 @@ void replica_lead(struct bt_replica *r)
     r->heartbeat_at = r->now + r->conf.heartbeat_ns;
     r->quorum_at = r->now + r->conf.election_ns;
     replica_progress_begin(r);
+    r->undecided = r->compared = 0;
     if (!replica_store_own(r, BT_ENTRY_NOOP, NULL, 0)) {
         replica_follow(r, r->term, 0);
         return;

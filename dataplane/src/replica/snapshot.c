@@ -9,6 +9,7 @@
 #include "replica/members.h"
 #include "replica/progress.h"
 #include "replica/send.h"
+#include "replica/states.h"
 
 static void answer(struct bt_replica *r, uint16_t to, uint64_t last_index, uint32_t flags)
 {
@@ -32,6 +33,9 @@ static enum bt_replica_result may_take(struct bt_replica *r, uint64_t index, uin
     bool stalled = r->spare == REPLICA_SPARE_RECEIVING && r->now - r->received_ns > 4 * r->conf.election_ns;
     if (r->failed) {
         return BT_REPLICA_FAILED;
+    }
+    if (r->fenced.index != 0) {
+        return BT_REPLICA_DIVERGED;
     }
     if (n > r->conf.snapshot_bytes) {
         return BT_REPLICA_TOO_LONG;
@@ -124,7 +128,8 @@ void replica_snapshot_chunk(struct bt_replica *r, const struct bt_group_message 
         replica_count(r, BT_REPLICA_STORE_FAILED_TOTAL);
         return;
     }
-    if (s->last_index <= r->log.durable && s->last_index <= r->commit) {
+    bool mends = r->fenced.index != 0 && s->last_index > r->applied; // the log is here already, and the state is not
+    if (s->last_index <= r->log.durable && s->last_index <= r->commit && !mends) {
         if (replica_settled(r)) {
             answer(r, m->header.from, s->last_index, BT_GROUP_YES); // it is here already
         }
@@ -179,6 +184,7 @@ static void install(struct bt_replica *r)
     if (r->applied < s->last_index) {
         r->applied = s->last_index;
         replica_apart_begin(r);
+        replica_states_replaced(r);
         r->ops.restore(r->ctx, s->last_index, s->bytes, s->length);
     }
     if (r->leader != 0 && r->leader != r->conf.id && replica_settled(r)) {

@@ -24,6 +24,9 @@ struct replica_peer {
     bool granted;                  // its vote, or its answer to the question before
     uint64_t depth_from, depth_to; // what is counted in `depth`: entries after the one, up to the other
     uint32_t depth;                // to execute, of those
+    struct bt_group_states states; // as it said last (states.h)
+    struct bt_group_state right;   // what a majority has where this one differs; index 0: nowhere
+    bool fenced;                   // it says that it knows
 };
 
 // HovercRaft++ at a member (share.h).
@@ -104,6 +107,12 @@ struct bt_replica {
     struct replica_lack lack[BT_GROUP_RECOVER_MAX];
     uint32_t lacks, lack_asked; // members asked so far
     uint64_t lack_at;           // the next one is asked
+
+    struct bt_group_states states; // of this member
+    struct bt_group_state fenced;  // what a majority has where this one differs; index 0: it takes part in full
+    uint64_t states_said_ns;
+    uint64_t compared;  // a leader: the last index at which a majority has the same state
+    uint64_t undecided; // and where none has; 0: nowhere
 
     uint64_t counter[BT_REPLICA_COUNTERS];
     uint8_t *message; // being written

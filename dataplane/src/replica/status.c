@@ -2,6 +2,7 @@
 // What a member can be asked.
 #include "replica/members.h"
 #include "replica/state.h"
+#include "replica/states.h"
 
 struct bt_replica_status bt_replica_status(const struct bt_replica *r)
 {
@@ -23,6 +24,9 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .config_index = r->config_index,
                                       .snapshot_wanted =
                                           r->applied > replica_current(r)->last_index && replica_log_pressed(&r->log),
+                                      .mending = replica_states_mending(r),
+                                      .fenced = r->fenced,
+                                      .undecided = r->role == BT_REPLICA_LEADER ? r->undecided : 0,
                                       .config = &r->config};
 }
 
@@ -33,7 +37,8 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
         return false;
     }
     const struct replica_peer *p = &r->peer[i];
-    *out = (struct bt_replica_peer){.match = p->match, .applied = p->applied, .heard_ns = p->heard_ns};
+    *out = (struct bt_replica_peer){
+        .match = p->match, .applied = p->applied, .heard_ns = p->heard_ns, .diverged = replica_states_differs(p)};
     return true;
 }
 
@@ -73,6 +78,7 @@ const char *bt_replica_result_name(enum bt_replica_result r)
                                                           "has not caught up",
                                                           "the store failed",
                                                           "the disk is damaged",
-                                                          "memory or records that contradict one another"};
+                                                          "memory or records that contradict one another",
+                                                          "its state differs from a majority's"};
     return r < BT_REPLICA_RESULTS ? names[r] : "unknown";
 }

@@ -5,6 +5,7 @@
 #include "replica/members.h"
 #include "replica/progress.h"
 #include "replica/send.h"
+#include "replica/states.h"
 
 static void tell(struct bt_replica *r, uint16_t to)
 {
@@ -33,7 +34,7 @@ void replica_hand_over(struct bt_replica *r)
     int best = -1;
     for (int i = 0; i < r->config.count; i++) {
         bool other = r->config.member[i].role == BT_GROUP_VOTER && r->config.member[i].id != r->conf.id;
-        if (other && (best < 0 || r->peer[i].match > r->peer[best].match)) {
+        if (other && replica_states_differs(&r->peer[i]) == 0 && (best < 0 || r->peer[i].match > r->peer[best].match)) {
             best = i;
         }
     }
@@ -56,6 +57,9 @@ enum bt_replica_result bt_replica_transfer(struct bt_replica *r, uint64_t now, u
     }
     if (!replica_votes(r, to)) {
         return BT_REPLICA_NO_MEMBER;
+    }
+    if (replica_states_differs(&r->peer[replica_member(r, to)]) != 0) {
+        return BT_REPLICA_DIVERGED;
     }
     r->transfer_to = to;
     r->transfer_told = false;

@@ -32,8 +32,8 @@ __attribute__((noinline)) static void run_timed(const struct bt_run *run, struct
     job->took_ns = run_clock_ns() - began;
 }
 
-/* Runs the handler unless the request was taken back. */
-static inline void execute(struct run_core *core, struct bobtail_request *job, bool timed)
+/* Runs the handler of a request of that home, unless it was taken back. */
+static inline void execute(struct run_core *core, const struct run_home *home, struct bobtail_request *job)
 {
     const struct bt_run *run = core->run;
     uint32_t waiting = RUN_WAITING;
@@ -44,7 +44,7 @@ static inline void execute(struct run_core *core, struct bobtail_request *job, b
     uint64_t turn = run_relaxed(&core->turns); // nobody else counts them
     set(&core->turns, turn + 1);
     job->core = core;
-    if (__builtin_expect(timed, 0)) {
+    if (__builtin_expect(home->timed, 0)) {
         run_timed(run, job);
     } else {
         run->setup.handler(run->setup.arg, job);
@@ -89,14 +89,15 @@ __attribute__((noinline)) static uint64_t lasts(struct run_core *core, uint64_t 
 static void run_batch(struct run_core *core)
 {
     struct run_home *home = core->home;
-    uint64_t began = run_ticks(), first = began, flush = core->run->flush_ticks;
+    uint64_t began = run_ticks(), first = began, flush_at = began + core->run->flush_ticks;
     while (home->executed != home->taken) {
-        execute(core, home->batch[home->executed], home->timed);
+        execute(core, home, home->batch[home->executed]);
         home->executed++;
         uint64_t now = run_ticks();
-        if (__builtin_expect(now - first > flush, 0)) {
+        if (__builtin_expect(now > flush_at, 0)) {
             run_count(&core->busy_ticks, now - first);
             first = now = lasts(core, began, now);
+            flush_at = now + core->run->flush_ticks;
         }
         began = now;
     }
@@ -110,7 +111,7 @@ static void run_flow(struct run_core *core)
     while (core->todo != NULL) {
         struct bobtail_request *job = core->todo;
         uint64_t began = run_ticks();
-        execute(core, job, home->timed);
+        execute(core, home, job);
         uint64_t ended = run_ticks();
         run_count(&core->busy_ticks, ended - began);
         note_end(core, began, ended);

@@ -10,7 +10,7 @@
 #include "run/member_internal.h"
 
 enum { BODY_AVERAGE = 512, BODIES_LEAST = 1 << 22, PIPELINE = 4, KEEP_SHARE = 8, PENDING_MOST = 8192 };
-enum { KEPT_LEAST = 1024, RECENT_PAIRS = 1 << 17, BOUND = 128 };
+enum { KEPT_LEAST = 1024, RECENT_PAIRS = 1 << 17, BOUND = 128, HASH_EVERY = 1024 };
 static const uint64_t MS = 1000000;
 
 void member_stop(struct bt_member *m, enum bt_member_phase phase, const char *reason, const char *format, ...)
@@ -66,7 +66,8 @@ void member_core_config(const struct bt_member *m, struct bt_replica_config *c)
                                     .body_bytes = (uint32_t)(bodies > BODIES_LEAST ? bodies : BODIES_LEAST),
                                     .keep_entries = (uint32_t)d->log_entries / KEEP_SHARE,
                                     .message_bytes = bt_group_packet_most(m->conf.mtu),
-                                    .snapshot_bytes = (uint64_t)d->snapshot_bytes};
+                                    .snapshot_bytes = (uint64_t)d->snapshot_bytes,
+                                    .hash_every = m->conf.service->state_hash != NULL ? HASH_EVERY : 0};
     apart_config(m, &c->apart);
 }
 
@@ -220,6 +221,7 @@ void bt_member_turn(struct bt_member *m, uint64_t now, bool timers)
             bt_replica_tick(m->core, now);
         }
         member_apply_turn(m);
+        member_states_turn(m);
         member_apart_turn(m);
         member_group_turn(m);
         member_walk_turn(m);

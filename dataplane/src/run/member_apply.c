@@ -130,7 +130,7 @@ void member_apply_turn(struct bt_member *m)
 {
     struct bt_entry e;
     uint64_t commit = bt_replica_status(m->core).commit;
-    while (m->applied < commit && (m->phase == BT_MEMBER_RUNNING || m->disk_failed)) {
+    while (m->applied < commit && (m->phase == BT_MEMBER_RUNNING || m->disk_failed) && !member_diverged(m)) {
         if (!bt_replica_entry(m->core, m->applied + 1, &e)) {
             member_stop(m, BT_MEMBER_FAILED, "State", "entry %llu is committed and not there",
                         (unsigned long long)m->applied + 1);
@@ -139,6 +139,7 @@ void member_apply_turn(struct bt_member *m)
         apply_one(m, &e);
         if (m->phase == BT_MEMBER_RUNNING || m->disk_failed) {
             bt_replica_applied(m->core, m->applied);
+            member_states_applied(m, &e);
         }
     }
 }

@@ -245,15 +245,15 @@ void member_snapshot_turn(struct bt_member *m)
     struct bt_replica_config c;
     struct bt_replica_status s = bt_replica_status(m->core);
     uint64_t every = (uint64_t)m->document.snapshot_entries;
-    if (m->phase != BT_MEMBER_RUNNING) {
+    if (m->phase != BT_MEMBER_RUNNING || s.fenced.index != 0) {
         return;
     }
     saving_turn(m);
-    if (m->saving.stage != SAVING_NONE || !may_try(m, every, s.snapshot_wanted)) {
+    if (m->saving.stage != SAVING_NONE || !may_try(m, every, s.snapshot_wanted || s.mending)) {
         return;
     }
     member_core_config(m, &c);
-    if (m->applied - s.snapshot >= every || m->applied_bytes > c.body_bytes / 4) {
+    if (s.mending || m->applied - s.snapshot >= every || m->applied_bytes > c.body_bytes / 4) {
         member_take_snapshot(m);
     }
 }

@@ -129,7 +129,8 @@ static uint16_t best_successor(const struct bt_member *m)
     uint16_t best = 0;
     for (uint16_t i = 0; i < s.config->count; i++) {
         const struct bt_group_member *g = &s.config->member[i];
-        bool may = g->id != m->id && g->role == BT_GROUP_VOTER && bt_replica_peer(m->core, g->id, &peer);
+        bool may =
+            g->id != m->id && g->role == BT_GROUP_VOTER && bt_replica_peer(m->core, g->id, &peer) && peer.diverged == 0;
         if (may && (best == 0 || peer.match > most)) {
             best = g->id;
             most = peer.match;

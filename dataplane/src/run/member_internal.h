@@ -84,8 +84,9 @@ struct bt_member {
     struct member_arrival arrival[MEMBER_ARRIVALS]; // the latest of each place
     bool key_given;                                 // to the core
     uint64_t mute_to; // entries up to here may be long answered, or their clients gone: none of them is answered now
-    uint64_t mute_until_ns, append_ns; // so long what is committed is as old; when a leader was heard last
-    uint32_t box_turn;                 // which box a client is sent to
+    uint64_t mute_until_ns, append_ns;  // so long what is committed is as old; when a leader was heard last
+    uint64_t diverged_at, undecided_at; // said so: entries
+    uint32_t box_turn;                  // which box a client is sent to
 
     uint8_t *reply, *scratch; // MEMBER_REPLY_MAX; MEMBER_REQUEST_MAX
     uint32_t reply_n;
@@ -142,6 +143,11 @@ void member_requests_turn(struct bt_member *m);
 enum bt_session_status member_execute_write(struct bt_member *m, const struct bt_entry *e, const struct bt_command *c,
                                             const uint8_t **reply, uint32_t *n);
 void member_apply_turn(struct bt_member *m);
+
+/* member_states.c: the state against the others'. */
+void member_states_applied(struct bt_member *m, const struct bt_entry *e);
+bool member_diverged(const struct bt_member *m); // nothing is to be executed
+void member_states_turn(struct bt_member *m);
 
 /* member_apart.c: requests that come by boxes. */
 bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct bt_r2p2_hdr *h);

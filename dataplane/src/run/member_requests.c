@@ -209,7 +209,7 @@ void member_on_request(void *arg, const struct bt_server_request *rq, struct bt_
     (void)txq; // the one of the call in progress
     if (!member_runs(m) || (m->phase == BT_MEMBER_FAILED && !m->disk_failed)) {
         refuse(m, rq->handle, m->phase == BT_MEMBER_FAILED ? BT_DROP_DISK : BT_DROP_REFUSED);
-    } else if (rq->policy < BT_POLICY_REPLICATED_WRITE) {
+    } else if (rq->policy < BT_POLICY_REPLICATED_WRITE && !member_diverged(m)) {
         unordered(m, rq);
     } else {
         ordered(m, rq);

@@ -112,6 +112,9 @@ static const char *judge(const struct bt_member *m, const struct bt_member_statu
     if (m->phase != BT_MEMBER_RUNNING) {
         return m->reason;
     }
+    if (out->core.fenced.index != 0) {
+        return "Diverged";
+    }
     if (out->learner) {
         return "Learner";
     }

@@ -77,7 +77,7 @@ static void give_away(struct bt_member *m, const struct bt_replica_status *s)
         bool wanted = !m->document.wanted_given || bt_group_document_wants(&m->document, g->id);
         bool may = g->id != m->id && g->role == BT_GROUP_VOTER && wanted &&
                    !bt_group_document_avoids(&m->document, g->id) && bt_replica_peer(m->core, g->id, &peer) &&
-                   m->now - peer.heard_ns < (uint64_t)m->document.election_ms * 1000000;
+                   peer.diverged == 0 && m->now - peer.heard_ns < (uint64_t)m->document.election_ms * 1000000;
         if (may && (best == 0 || peer.match > most)) {
             best = g->id;
             most = peer.match;

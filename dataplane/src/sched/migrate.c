@@ -53,6 +53,11 @@ bool bt_sched_move_pending(const struct bt_sched *s)
     return sched_load(&s->move.now, acquire) != SCHED_REST;
 }
 
+enum bt_sched_phase bt_sched_move_phase(const struct bt_sched *s)
+{
+    return (enum bt_sched_phase)phase_of(sched_load(&s->move.now, acquire));
+}
+
 bool bt_sched_move_set(const struct bt_sched *s, uint32_t group)
 {
     return in_set(&s->move, group);

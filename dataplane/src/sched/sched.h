@@ -137,6 +137,15 @@ enum bt_sched_moved {
 // Holder of home's token, after what it took was delivered. empty: nothing waits at home's network.
 enum bt_sched_moved bt_sched_move_step(struct bt_sched *s, uint32_t home, bool empty, uint64_t now);
 bool bt_sched_move_pending(const struct bt_sched *s);
+// How far the one that goes on is, for who measures it.
+enum bt_sched_phase {
+    BT_SCHED_PHASE_REST,    // there is none
+    BT_SCHED_PHASE_ASKED,   // `from` has not looked yet
+    BT_SCHED_PHASE_HOLDING, // both ends put aside what comes of the groups
+    BT_SCHED_PHASE_CLOSING, // `to` has seen a packet of them, or has waited long enough, and wants the rest
+    BT_SCHED_PHASE_HANDED,  // `from` has nothing more of them
+};
+enum bt_sched_phase bt_sched_move_phase(const struct bt_sched *s);
 // Is a group in the set that moves? Only while a migration is pending.
 bool bt_sched_move_set(const struct bt_sched *s, uint32_t group);
 

@@ -52,11 +52,11 @@ struct SCHED_ALIGNED sched_core {
 
 // The phases of a migration, in order. Each is entered by one side, which then no longer writes what the other reads.
 enum sched_phase {
-    SCHED_REST,
-    SCHED_ASKED,   // bt_sched_move → from
-    SCHED_HOLDING, // from has tagged the groups; both ends put packets of them aside
-    SCHED_CLOSING, // to has seen one, or waited long enough, and wants the rest
-    SCHED_HANDED,  // from has nothing more of them: what it put aside is to's
+    SCHED_REST = BT_SCHED_PHASE_REST,
+    SCHED_ASKED = BT_SCHED_PHASE_ASKED,     // bt_sched_move → from
+    SCHED_HOLDING = BT_SCHED_PHASE_HOLDING, // from has tagged the groups; both ends put packets of them aside
+    SCHED_CLOSING = BT_SCHED_PHASE_CLOSING, // to has seen one, or waited long enough, and wants the rest
+    SCHED_HANDED = BT_SCHED_PHASE_HANDED,   // from has nothing more of them: what it put aside is to's
 };
 
 // What is only the ends' is read by nobody else: a core that is neither end may see a migration that is long over.

@@ -305,6 +305,22 @@ static void read_recovery_reply(struct cursor *c, struct bt_group_recovery_reply
     r->body = (r->flags & BT_GROUP_YES) != 0 && sound(c) ? take(c, r->of.meta.length) : NULL;
 }
 
+static void read_states(struct cursor *c, const struct bt_group_header *h, struct bt_group_states *s)
+{
+    bool one = h->type == BT_GROUP_DIVERGED;
+    s->flags = take_flags(c, one ? 0 : BT_GROUP_FENCED);
+    size_t at = c->at;
+    s->count = take32(c);
+    want(c, one ? s->count == 1 : s->count <= BT_GROUP_STATES_MAX, BT_GROUP_BAD_COUNT, at);
+    s->applied = take_index(c);
+    for (uint32_t i = 0; sound(c) && i < s->count; i++) {
+        at = c->at;
+        s->at[i].index = take_index(c);
+        want(c, s->at[i].index > (i > 0 ? s->at[i - 1].index : 0), BT_GROUP_BAD_INDEX, at);
+        s->at[i].hash = take64(c);
+    }
+}
+
 static void read_body(struct cursor *c, struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -340,6 +356,10 @@ static void read_body(struct cursor *c, struct bt_group_message *m)
     case BT_GROUP_PROBE:
     case BT_GROUP_PROBE_REPLY:
         read_probe(c, &m->header, &m->probe);
+        break;
+    case BT_GROUP_STATE:
+    case BT_GROUP_DIVERGED:
+        read_states(c, &m->header, &m->states);
         break;
     case BT_GROUP_TAKE_OVER:
         break;

@@ -19,6 +19,8 @@
 //   probe reply  flags u32, epoch u64, floor u64
 //   shared       what an append has up to its commit, epoch u64, entries: an append by way of the aggregator
 //   shared reply an append reply, epoch u64
+//   state        flags u32, count u32, applied u64; count times: index u64, hash u64
+//   diverged     a state whose count is 1: what a majority has at that index
 //   metadata     ip 16 bytes, port u16, request id u16, replier u16, reserved u16, body length u32, hash u64
 //
 // The body of an ordered request (kinds WRITE and READ) begins with its metadata. In an append it may end there: then
@@ -43,6 +45,7 @@
 #define BT_GROUP_CONFIG_MAX  (2u + 4u * BT_GROUP_MEMBERS_MAX)
 #define BT_GROUP_META        36u     // bytes of an ordered request's metadata
 #define BT_GROUP_RECOVER_MAX 16u     // bodies asked for in one message
+#define BT_GROUP_STATES_MAX  8u      // hashes of states in one message
 #define BT_GROUP_AGGREGATOR  0xffffu // the aggregator's id, never a member's: `from` of what it says by itself
 
 // What an entry is. WRITE and READ are requests that came by themselves: their body begins with their metadata.
@@ -92,13 +95,16 @@ enum bt_group_type {
     BT_GROUP_TAKE_OVER = 11,
     BT_GROUP_SHARED = 12,       // a leader to the aggregator, which passes it on as it is
     BT_GROUP_SHARED_REPLY = 13, // a follower to the aggregator
+    BT_GROUP_STATE = 14,        // a member to its leader: hashes of its states
+    BT_GROUP_DIVERGED = 15,     // the leader to a member: a majority has another state
 };
 
-/* Flags of votes, and of replies. */
-#define BT_GROUP_PRE      0x1u // a question before a vote: changes nobody's state
-#define BT_GROUP_TRANSFER 0x2u // the leader asked for this election
-#define BT_GROUP_YES      0x4u // granted, appended, installed
-#define BT_GROUP_DURABLE  0x8u // of a probe: what the leader sends this way is durable at the leader
+/* Flags of votes, of replies and of states. */
+#define BT_GROUP_PRE      0x1u  // a question before a vote: changes nobody's state
+#define BT_GROUP_TRANSFER 0x2u  // the leader asked for this election
+#define BT_GROUP_YES      0x4u  // granted, appended, installed
+#define BT_GROUP_DURABLE  0x8u  // of a probe: what the leader sends this way is durable at the leader
+#define BT_GROUP_FENCED   0x10u // of a state: it is known to differ from a majority's
 
 struct bt_group_header {
     uint8_t version, type;
@@ -175,6 +181,17 @@ struct bt_group_recovery_reply {
     const uint8_t *body; // of.meta.length bytes in the message; NULL when it is not held
 };
 
+// The state after an entry.
+struct bt_group_state {
+    uint64_t index, hash;
+};
+
+struct bt_group_states {
+    uint32_t flags, count;
+    uint64_t applied;
+    struct bt_group_state at[BT_GROUP_STATES_MAX]; // indices rise
+};
+
 struct bt_group_message {
     struct bt_group_header header;
     union {
@@ -186,7 +203,8 @@ struct bt_group_message {
         struct bt_group_recovery recovery;
         struct bt_group_recovery_reply recovery_reply;
         struct bt_group_committed committed;
-        struct bt_group_probe probe; // of PROBE and, without a configuration, of PROBE_REPLY
+        struct bt_group_states states; // of STATE and, with one, of DIVERGED
+        struct bt_group_probe probe;   // of PROBE and, without a configuration, of PROBE_REPLY
     };
 };
 

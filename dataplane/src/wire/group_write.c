@@ -176,6 +176,17 @@ static void write_recovery_reply(struct writer *w, const struct bt_group_recover
     }
 }
 
+static void write_states(struct writer *w, const struct bt_group_states *s)
+{
+    put32(w, s->flags);
+    put32(w, s->count);
+    put64(w, s->applied);
+    for (uint32_t i = 0; i < s->count; i++) {
+        put64(w, s->at[i].index);
+        put64(w, s->at[i].hash);
+    }
+}
+
 static void write_body(struct writer *w, const struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -209,6 +220,10 @@ static void write_body(struct writer *w, const struct bt_group_message *m)
         break;
     case BT_GROUP_RECOVERY_REPLY:
         write_recovery_reply(w, &m->recovery_reply);
+        break;
+    case BT_GROUP_STATE:
+    case BT_GROUP_DIVERGED:
+        write_states(w, &m->states);
         break;
     default:
         break;

@@ -285,8 +285,11 @@ class Bed(unittest.TestCase):
         return self.start_process("load-%d" % len(self.processes), self.load_command(targets, rate, seconds, *options))
 
     def start_lasting_load(self, targets, rate, *options):
-        """A load that goes on until end_load: however long what happens meanwhile takes."""
-        return self.start_process("load", self.load_command(targets, rate, 600, "--ctl=" + self.path("load.sock"), *options))
+        """A load that has begun and goes on until end_load: however long what happens meanwhile takes."""
+        p = self.start_process("load", self.load_command(targets, rate, 600, "--ctl=" + self.path("load.sock"), *options))
+        c = self.ctl("load")
+        wait_for("the load begins", lambda: c.counter("client_requests_started_total") > 0)
+        return p
 
     def end_load(self):
         """Ends the lasting load and returns its result."""

@@ -56,6 +56,12 @@ static int on_restore(void *arg, const uint8_t *bytes, size_t n)
     return 0;
 }
 
+static uint64_t on_hash(void *arg)
+{
+    const struct bed_service *s = arg;
+    return s->sum * UINT64_C(0x9e3779b97f4a7c15) + s->executed;
+}
+
 /* --- and its snapshots in the background --- */
 
 static int on_snapshot_begin(void *arg)
@@ -175,8 +181,12 @@ void bed_start(struct bed *b, uint16_t id)
     folder_of(b, id, folder, sizeof folder);
     snprintf(name, sizeof name, "m%u", id);
     b->service[id] = (struct bed_service){.member = &b->member[id]};
-    b->calls[id] = (struct r2p2_replica_service){
-        .name = "bed", .recv = on_recv, .snapshot = on_snapshot, .restore = on_restore, .arg = &b->service[id]};
+    b->calls[id] = (struct r2p2_replica_service){.name = "bed",
+                                                 .recv = on_recv,
+                                                 .snapshot = on_snapshot,
+                                                 .restore = on_restore,
+                                                 .state_hash = on_hash,
+                                                 .arg = &b->service[id]};
     struct bt_member_config c = {.document = &b->document,
                                  .name = name,
                                  .folder = folder,

@@ -90,6 +90,33 @@ static void a_state_read_back_is_the_same(void **state)
     kv_free(b);
 }
 
+static void equal_states_have_equal_hashes_however_they_came_about(void **state)
+{
+    static uint8_t bytes[4096];
+    struct kv *a = kv_new(), *b = kv_new();
+    (void)state;
+    assert_int_equal(kv_hash(a), 0);
+    ask(a, 'P', "one", "1", 0);
+    ask(a, 'P', "two", "2", 0);
+    ask(b, 'P', "two", "x", 0);
+    ask(b, 'P', "gone", "", 0);
+    ask(b, 'P', "one", "", 0);
+    ask(b, 'A', "one", "1", 0);
+    assert_int_not_equal(kv_hash(a), kv_hash(b));
+    ask(b, 'D', "gone", "", 0);
+    ask(b, 'P', "two", "2", 0);
+    assert_int_equal(kv_hash(a), kv_hash(b));
+    ask(b, 'D', "one", "", 0);
+    ask(b, 'P', "on", "e1", 0); // the same bytes
+    assert_int_not_equal(kv_hash(a), kv_hash(b));
+    assert_int_equal(kv_read(b, bytes, kv_write(a, bytes, sizeof bytes)), 0);
+    assert_int_equal(kv_hash(a), kv_hash(b));
+    kv_read(b, NULL, 0);
+    assert_int_equal(kv_hash(b), 0);
+    kv_free(a);
+    kv_free(b);
+}
+
 static void too_much_is_refused(void **state)
 {
     static uint8_t p[2 + 4 + KV_VALUE_MAX] = {'P', 4};
@@ -111,6 +138,7 @@ int main(void)
         cmocka_unit_test(values_are_what_was_put),
         cmocka_unit_test(compare_and_put_needs_the_value),
         cmocka_unit_test(a_state_read_back_is_the_same),
+        cmocka_unit_test(equal_states_have_equal_hashes_however_they_came_about),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

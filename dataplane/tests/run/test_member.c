@@ -505,6 +505,64 @@ static void r375_a_volatile_member_that_starts_again_has_no_vote(void **state)
     bed_close(&b);
 }
 
+static bool diverged(struct bed *bed, uint16_t id)
+{
+    struct bt_member_status s = bed_status(bed, id);
+    return strcmp(s.reason, "Diverged") == 0 && s.message[0] != '\0';
+}
+
+static bool mended(struct bed *bed, uint16_t id)
+{
+    (void)id;
+    for (uint16_t k = 1; k <= 3; k++) {
+        if (!ready(bed, k) || bed->service[k].sum != bed->service[k % 3 + 1].sum) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The next leader begins with an entry after which states are compared.
+static void another_leader(uint16_t from, uint16_t to)
+{
+    uint16_t who;
+    assert_int_equal(bt_member_transfer(b.member[from], b.now, to, &who), BT_REPLICA_OK);
+}
+
+static void r392_a_member_whose_state_differs_answers_nobody_and_gets_the_leaders(void **state)
+{
+    (void)state;
+    uint16_t leader = formed(3, 3), wrong = leader % 3 + 1, other = wrong % 3 + 1;
+    write_until_done(5, 0, 0);
+    bed_until(&b, level, wrong);
+    b.service[wrong].sum++; // it executed that wrongly
+    another_leader(leader, other);
+    bed_until(&b, diverged, wrong);
+    assert_false(bed_ask(&b, &(struct bed_ask){.to = wrong, .policy = BT_POLICY_UNRESTRICTED}));
+    assert_int_equal(reason(), BT_DROP_NOT_LEADER);
+    write_until_done(2, 0, 0);
+    bed_until(&b, mended, 0);
+    assert_int_equal(b.service[wrong].sum, 7);
+    assert_string_equal(bed_status(&b, wrong).message, "");
+    bed_close(&b);
+}
+
+static void r392_a_leader_whose_state_differs_leads_no_more(void **state)
+{
+    (void)state;
+    uint16_t leader = formed(3, 3), wrong = leader % 3 + 1;
+    write_until_done(5, 0, 0);
+    bed_until(&b, level, wrong);
+    b.service[wrong].sum++;
+    another_leader(leader, wrong);
+    bed_until(&b, diverged, wrong);
+    assert_int_not_equal(bed_status(&b, wrong).core.role, BT_REPLICA_LEADER);
+    write_until_done(2, 0, 0);
+    bed_until(&b, mended, 0);
+    assert_int_equal(b.service[wrong].sum, 7);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +577,8 @@ int main(void)
         cmocka_unit_test(r349_a_full_log_is_emptied_once_a_snapshot_is_possible),
         cmocka_unit_test(r347_nothing_is_acknowledged_before_a_majority_of_disks),
         cmocka_unit_test(r372_a_leader_whose_disk_fails_hands_over_and_says_so),
+        cmocka_unit_test(r392_a_member_whose_state_differs_answers_nobody_and_gets_the_leaders),
+        cmocka_unit_test(r392_a_leader_whose_state_differs_leads_no_more),
         cmocka_unit_test(r328_a_leader_that_is_cut_off_answers_no_read),
         cmocka_unit_test(r30_what_is_in_the_log_is_never_refused),
         cmocka_unit_test(r382_a_lost_disk_is_refused_and_replaced),

@@ -60,14 +60,20 @@ static void z13_it_ends_without_traffic(void **state)
     static struct bed b;
     (void)state;
     bed_stealing(&b);
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_REST);
     assert_true(bt_sched_move(b.s, 0, 3, groups_0_4, 100));
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_ASKED);
     assert_int_equal(step(&b, 0, true, 1000), BT_SCHED_MOVE_REDIRECT);
     assert_int_equal(step(&b, 3, true, 1099), BT_SCHED_MOVE_NOTHING);
     assert_int_equal(step(&b, 0, true, 1099), BT_SCHED_MOVE_NOTHING);
     assert_int_equal(step(&b, 3, true, 1099), BT_SCHED_MOVE_NOTHING); /* not yet */
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_HOLDING);
     assert_int_equal(step(&b, 3, true, 1100), BT_SCHED_MOVE_NOTHING); /* it asks for the rest */
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_CLOSING);
     assert_int_equal(step(&b, 0, true, 1100), BT_SCHED_MOVE_NOTHING);
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_HANDED);
     assert_int_equal(step(&b, 3, true, 1100), BT_SCHED_MOVE_DONE);
+    assert_int_equal(bt_sched_move_phase(b.s), BT_SCHED_PHASE_REST);
     assert_int_equal(bt_sched_home(b.s, 0), 3);
     assert_int_equal(bt_sched_home(b.s, 4), 3);
 }

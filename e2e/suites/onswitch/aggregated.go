@@ -13,7 +13,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 	"github.com/bobtail-dev/bobtail/e2e/suites/groups"
-	"github.com/bobtail-dev/bobtail/hack/p4/model"
 )
 
 // The group whose aggregator is a switch, and its clients: so many of them write so often at least.
@@ -59,7 +58,7 @@ func (s *Suite) aggregated(ctx context.Context) error {
 		}
 		if err = s.counted(ctx, b); err != nil {
 			err = errors.Join(err, s.show(ctx, "-n", Namespace, "describe", "rg", ledger), s.show(ctx, "describe", "psw", gatherer.name))
-			s.Steps.Say("     the switch: %+v, %s", b.pipe.Counts(), b.gathered())
+			s.Steps.Say("     the switch: %+v, %s", b.pipe.Counts(), b.tally("aggregate"))
 		}
 		_, gone := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rg/"+ledger, "pod/"+s.ledgerClients().Pod, "--ignore-not-found", "--timeout=90s")
 		_, psw := s.Env.Kubectl(ctx, "delete", "psw", gatherer.name, "--ignore-not-found", "--timeout=60s")
@@ -163,17 +162,4 @@ func (s *Suite) judgeWrites(v groups.Verdict) error {
 			v.FailedWrites, v.Bad, v.Checked, v.Lost, v.Executed, strings.Join(append(v.Says, v.Verdict...), "; "))
 	}
 	return nil
-}
-
-// gathered is what the switch counted of members' messages, for people: outcomes by group and reason (headers.p4).
-func (b *bed) gathered() string {
-	out := "outcomes"
-	b.pipe.Look(func(m *model.Machine) {
-		for at := range uint64(1 << 13) {
-			if n := m.Count("Ingress.aggregate.outcomes", at); n > 0 {
-				out += fmt.Sprintf(" %d/%d:%d", at/32, at%32, n)
-			}
-		}
-	})
-	return out
 }

@@ -221,12 +221,13 @@ func (b *bed) shed() (n uint64) {
 	return n
 }
 
-// tally is what the switch counted, for people: outcomes by service and reason (headers.p4).
-func (b *bed) tally() string {
+// tally is what the switch counted, for people: packets, and outcomes by service, VIP or group and reason (headers.p4).
+// The control block has them that decides: "route", "balance" or "aggregate".
+func (b *bed) tally(block string) string {
 	out := fmt.Sprintf("%+v, outcomes", b.pipe.Counts())
 	b.pipe.Look(func(m *model.Machine) {
-		for at := range uint64(16 * 32) {
-			if n := m.Count("Ingress.route.outcomes", at); n > 0 {
+		for at := range uint64(1 << 13) {
+			if n := m.Count("Ingress."+block+".outcomes", at); n > 0 {
 				out += fmt.Sprintf(" %d/%d:%d", at/32, at%32, n)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 const (
 	loaded        = "loaded"
 	templatePort  = 68
-	templates     = 2500
-	generatedRate = 250
+	templates     = 1000
+	generatedRate = 100
 )
 
 const experimentManifest = `apiVersion: bobtail.dev/v1alpha1

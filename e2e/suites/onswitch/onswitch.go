@@ -312,7 +312,7 @@ func (s *Suite) underLoad(ctx context.Context, l harness.Load, play func(context
 		return got, err
 	}
 	s.Steps.Say("     %d RPCs, %d failed (%s), p50 %.0f us, p99 %.0f us; switch: %s", got.Sent, got.Failed(), got.Failures(),
-		got.Percentile("50"), got.Percentile("99"), s.bed.tally())
+		got.Percentile("50"), got.Percentile("99"), s.bed.tally("route"))
 	if got.Sent < leastRPCs {
 		return got, fmt.Errorf("%d RPCs were sent, want at least %d", got.Sent, leastRPCs)
 	}
@@ -347,7 +347,7 @@ func (s *Suite) show(ctx context.Context, args ...string) error {
 // describe shows what a user would look at when something fails.
 func (s *Suite) describe(ctx context.Context) error {
 	if s.bed != nil {
-		s.Steps.Say("switch: %s, %d entries, %+v", s.bed.tally(), s.bed.held(), s.bed.counts())
+		s.Steps.Say("switch: %s, %d entries, %+v", s.bed.tally("route"), s.bed.held(), s.bed.counts())
 	}
 	var err error
 	for _, args := range [][]string{

@@ -36,7 +36,7 @@ func (s *Suite) over(ctx context.Context) error {
 			return err
 		}
 		if s.bed.forwarded() == before {
-			return errors.New("the switch placed nothing: " + s.bed.tally())
+			return errors.New("the switch placed nothing: " + s.bed.tally("route"))
 		}
 		return errors.Join(s.judge("rpcs_failed_switch_in", got), s.show(ctx, "-n", Namespace, "get", "rpcsvc,endpointslices"),
 			s.show(ctx, "get", "psw", "-o", "wide"))
@@ -435,7 +435,7 @@ func (s *Suite) offAndOn(ctx context.Context, l harness.Load) error {
 	}
 	placed := s.bed.forwarded()
 	return harness.Until(ctx, 30*time.Second, 250*time.Millisecond, func(context.Context) (bool, string, error) {
-		return s.bed.forwarded() >= placed+100, "the switch places nothing again: " + s.bed.tally(), nil
+		return s.bed.forwarded() >= placed+100, "the switch places nothing again: " + s.bed.tally("route"), nil
 	})
 }
 

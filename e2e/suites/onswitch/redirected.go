@@ -137,7 +137,7 @@ func (s *Suite) askWeb(ctx context.Context, b *bed) error {
 	}
 	s.Got.Set("switch_crab_connections", asked)
 	s.Got.Set("switch_crab_connections_failed", failed)
-	s.Steps.Say("     the switch: %+v, %d SYNs redirected", b.pipe.Counts(), b.redirects())
+	s.Steps.Say("     the switch: %s; %d SYNs redirected", b.tally("balance"), b.redirects())
 	if n := b.redirects(); n < uint64(asked-failed) {
 		return fmt.Errorf("the switch redirected %d SYNs of %d connections", n, asked-failed)
 	}

@@ -412,7 +412,7 @@ const (
 	MemberStarting GroupMemberState = "Starting"
 	// MemberUnreachable: its pod does not run, or its sidecar does not answer.
 	MemberUnreachable GroupMemberState = "Unreachable"
-	// MemberFailed: its disk failed or is damaged; it acknowledges nothing.
+	// MemberFailed: its disk failed or is damaged, or its state is another one than a majority's; it answers nobody.
 	MemberFailed GroupMemberState = "Failed"
 	// MemberForeign: its disk belongs to another group, or to a member that was removed.
 	MemberForeign GroupMemberState = "Foreign"

@@ -5,6 +5,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -43,6 +44,7 @@ type memberRow struct {
 	Last    uint64 `json:"last"` // newest entry; 0: it does not say
 	Lag     *int64 `json:"lagEntries,omitempty"`
 	waits   string // of its pod
+	next    string // command that tells more of that; "": describe
 }
 
 // explainedGroup is the answer for programs.
@@ -83,15 +85,18 @@ func (c *cluster) memberRows(ctx context.Context, group *v1alpha1.ReplicationGro
 		by[pods[i].Name] = &pods[i]
 	}
 	rows := []memberRow{}
+	if len(group.Status.Members) == 0 {
+		return foundingRows(group, by)
+	}
 	for _, m := range group.Status.Members {
 		row := memberRow{Number: m.Number, Pod: m.Pod, Role: string(m.Role), State: string(m.State), Lag: m.LagEntries}
 		pod := by[m.Pod]
-		row.waits = waitsFor(pod)
+		row.waits, row.next = waitsFor(pod)
 		if pod != nil && pod.Status.Phase == corev1.PodRunning {
 			says, err := read[dataplane.GroupState](ctx, c, pod, strings.TrimPrefix(dataplane.GroupPath, "/"), nil)
 			switch {
 			case err != nil:
-				row.waits = err.Error()
+				row.waits = cmp.Or(row.waits, err.Error()) // what a container waits for is the cause
 			case says.ID == int(m.Number): // and not the one that came in its place
 				row.Reason, row.Message, row.Last = says.Reason, says.Message, says.Last
 			}
@@ -101,25 +106,35 @@ func (c *cluster) memberRows(ctx context.Context, group *v1alpha1.ReplicationGro
 	return rows
 }
 
-// waitsFor says why a pod does not run; "" when it does.
-func waitsFor(pod *corev1.Pod) string {
+// foundingRows are the members that a group wants to begin with, before it has any: those whose pods are stuck.
+func foundingRows(group *v1alpha1.ReplicationGroup, pods map[string]*corev1.Pod) []memberRow {
+	rows := []memberRow{}
+	for place := range int(group.Spec.Members) {
+		row := memberRow{Number: int32(place) + 1, Pod: render.MemberPod(group, place), Role: string(v1alpha1.MemberVoter), State: string(v1alpha1.MemberUnreachable)}
+		if row.waits, row.next = waitsFor(pods[row.Pod]); row.waits != "" && pods[row.Pod] != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// waitsFor says why a pod does not run, and the command that tells more where describe does not; "" when it does.
+func waitsFor(pod *corev1.Pod) (why, next string) {
 	if pod == nil {
-		return "there is no such pod"
+		return "there is no such pod", ""
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "no node takes it: " + c.Message
+			return "no node takes it: " + c.Message, ""
 		}
 	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil {
-			return strings.TrimSpace(fmt.Sprintf("container %s: %s %s", c.Name, w.Reason, w.Message))
-		}
+	if stuck := remedy.OfPod(pod); stuck != nil {
+		return stuck.Says(), stuck.Next()
 	}
 	if pod.Status.Phase != corev1.PodRunning {
-		return fmt.Sprintf("its pod is %s", pod.Status.Phase)
+		return fmt.Sprintf("its pod is %s", pod.Status.Phase), ""
 	}
-	return ""
+	return "", ""
 }
 
 // diagnoseGroup lists what is wrong, what shows it, and what helps.
@@ -184,6 +199,9 @@ func ofTheMember(group *v1alpha1.ReplicationGroup, r memberRow, agrees bool) (fi
 	case v1alpha1.MemberUnreachable:
 		if r.waits == "" {
 			r.waits = "its pod runs and does not answer the operator"
+		}
+		if r.next != "" {
+			describe = r.next
 		}
 		return finding{causeMemberDown, r.Pod + ": " + r.waits, describe}, true
 	case v1alpha1.MemberFailed, v1alpha1.MemberForeign:

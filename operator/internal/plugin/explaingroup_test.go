@@ -76,6 +76,24 @@ func TestExplainGroupWithBadDisks(t *testing.T) {
 	}
 }
 
+// A group that never began, because its members' containers end or never start: their reason and the next command.
+func TestExplainGroupBeforeItBegins(t *testing.T) {
+	g := groupOf(v1alpha1.ReasonWaitingForMembers, "the group begins when all 3 members are there: orders-member-0 does not answer (container member: CrashLoopBackOff, exit code 2)")
+	crashing, pulling, well := aMember("orders", "orders-member-0"), aMember("orders", "orders-member-1"), aMember("orders", "orders-member-2")
+	crashing.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sidecar"}, {Name: "member",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 20s restarting failed container"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}}}
+	pulling.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "member",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "kv:1 is not there"}}}}}
+	c := clusterOf(t, g, crashing, pulling, well)
+	c.sidecars = answers{}
+	out, _, err := execute(t, c, "explain", "rg/orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "explain-group-not-begun", out)
+}
+
 // What is well says so; what is not there names both kinds.
 func TestExplainGroups(t *testing.T) {
 	well := groupOf(v1alpha1.ReasonReady, "3 of 3 voters are healthy, 2 must agree", v1alpha1.MemberLeading, v1alpha1.MemberFollowing, v1alpha1.MemberFollowing)

@@ -26,11 +26,14 @@ var remedies = map[string][2]string{
 	"DiskForeign": {newDisk, keepDisk},
 	"WrongDisk":   {newDisk, keepDisk},
 	"Removed":     {newDisk, keepDisk},
+	"Diverged":    {divergedAgain, divergedAgain},
 	"State":       {"its server did not take up what was written: kubectl -n %[1]s logs %[2]s -c member; is its image the others'?", "its server did not take up what was written: kubectl -n %[1]s logs %[2]s -c member"},
 	"DiskBusy":    {"another process has its disk open: kubectl -n %[1]s get pods -o wide; end the pod that is left over", "another process has its disk open: kubectl -n %[1]s get pods -o wide; end the pod that is left over"},
 }
 
 const roomThenRestart = "make its volume larger (kubectl -n %[1]s edit pvc data-%[2]s, where the class allows it) or free space there, then kubectl -n %[1]s delete pod %[2]s; it goes on where it was"
+
+const divergedAgain = "it gets the leader's state by itself; if it differs again, so may its image, or its node is not sound: kubectl -n %[1]s get pod %[2]s -o wide, and kubectl -n %[1]s logs %[2]s -c member"
 
 // Says is the command or the change that helps; "" where time does, or where only the pod tells more.
 func (m Member) Says() string {

@@ -175,7 +175,7 @@ func (h *Header) checkShape() Case {
 // Append writes header and options behind b and sets h.Size. It returns b
 // unchanged and false when they need more than 64 bytes.
 func (h *Header) Append(b []byte) ([]byte, bool) {
-	size := HeaderSize + h.Options.size()
+	size := HeaderSize + h.Options.Size()
 	if size > HeaderMax {
 		return b, false
 	}

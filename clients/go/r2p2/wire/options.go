@@ -127,8 +127,11 @@ func (o *Options) read(kind byte, v []byte, length, offset int) Case {
 	return OK
 }
 
-// size is what append writes: a multiple of 4.
-func (o *Options) size() int {
+// Size is how many bytes of a header the options take: a multiple of 4.
+func (o *Options) Size() int {
+	if o.Present == 0 {
+		return 0
+	}
 	n := 0
 	if o.Present&HasForwarded != 0 {
 		n = lenForwarded6

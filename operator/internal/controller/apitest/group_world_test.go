@@ -157,7 +157,7 @@ func (w *groupWorld) serve(listener net.Listener, mux *http.ServeMux) {
 // beside makes a pod of a box or an aggregator, which is ready and takes every document.
 func (w *groupWorld) beside(component, name string) *corev1.Pod {
 	w.t.Helper()
-	ip := fmt.Sprintf("127.88.200.%d", w.others.Add(1))
+	ip := fmt.Sprintf("127.88.%d.%d", w.nextIP>>8, 200+w.others.Add(1)) // of this world's own network
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name, Labels: render.Selector(w.name, component)},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: component, Image: "none"}}, TerminationGracePeriodSeconds: new(int64)},

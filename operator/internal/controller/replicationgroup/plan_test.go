@@ -329,6 +329,7 @@ func TestReady(t *testing.T) {
 			g := s.said(1)
 			g.Phase, g.Reason, g.Message = dataplane.PhaseFailed, "DiskFull", "no space"
 		}, v1alpha1.ReasonMembersNotReady, "orders-member-1: DiskFull no space (make its volume larger (kubectl -n shop edit pvc data-orders-member-1"},
+		{"a state differs", func(s *scene) { g := s.said(1); g.Reason, g.Message = reasonDiverged, "since entry 9" }, v1alpha1.ReasonMembersNotReady, "orders-member-1: Diverged since entry 9 (it gets the leader's state by itself; if it differs again, so may its image, or its node is not sound: kubectl -n shop get pod orders-member-1"},
 		{"two are gone", func(s *scene) { s.silent(0); s.silent(1) }, v1alpha1.ReasonNoQuorum, "1 of 3 voters answer, 2 must agree: no request is answered, and nothing is lost while the disks are there; bring pods back: kubectl -n shop describe pods -l bobtail.dev/component=member,bobtail.dev/service=orders"},
 		{"all are gone", func(s *scene) { s.silent(0); s.silent(1); s.silent(2) }, v1alpha1.ReasonNoQuorum, "no member answers"},
 		{"an election", func(s *scene) { s.said(0).Role = "Candidate" }, v1alpha1.ReasonNoLeader, "3 of 3 voters answer, 2 must agree; none of them leads yet"},
@@ -432,6 +433,21 @@ func TestReadyWaitsForWhatWasWritten(t *testing.T) {
 		if v := conclude(s.snapshot, p, &outcome{accepted: p.accepted, before: s.group, set: written}); v.ready.OK() != ready {
 			t.Errorf("written %q: %+v", written, v.ready)
 		}
+	}
+}
+
+// A member whose container crashes before the group begins is named with its reason, not as silent alone.
+func TestWaitingToBeginNamesWhatCrashes(t *testing.T) {
+	s := newScene(t)
+	for place := range 3 {
+		s.pod(place, "aaaaaaaaaa")
+	}
+	s.silent(1)
+	s.pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "member",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 20s"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}}}
+	if says := waitingToBegin(s.snapshot); !strings.HasSuffix(says, "member-1 does not answer (container member: CrashLoopBackOff, exit code 2)") {
+		t.Errorf("says %q", says)
 	}
 }
 

@@ -301,11 +301,11 @@ func (s *snapshot) placeOf(r record, number int) int {
 	return dataplane.MaxGroupBook
 }
 
-// healthy: the member answers, says that it follows the leader, and the leader hears it.
+// healthy: the member answers, its state is the others', it says that it follows the leader, and the leader hears it.
 func (s *snapshot) healthy(r record, leader *dataplane.GroupState, m dataplane.MemberState) bool {
 	place := s.placeOf(r, m.ID)
 	p, g := s.pods[place], s.said(place)
-	if p == nil || p.DeletionTimestamp != nil || g == nil || g.ID != m.ID || g.Phase != dataplane.PhaseRunning {
+	if p == nil || p.DeletionTimestamp != nil || g == nil || g.ID != m.ID || g.Phase != dataplane.PhaseRunning || g.Reason == reasonDiverged {
 		return false
 	}
 	if m.ID == leader.ID {

@@ -118,6 +118,9 @@ func stateOf(s *snapshot, r record, m v1alpha1.GroupMemberStatus, v view) v1alph
 		}
 		return v1alpha1.MemberFailed
 	}
+	if g.Reason == reasonDiverged {
+		return v1alpha1.MemberFailed
+	}
 	if v.leader == int(m.Number) {
 		return v1alpha1.MemberLeading
 	}
@@ -129,6 +132,9 @@ func stateOf(s *snapshot, r record, m v1alpha1.GroupMemberStatus, v view) v1alph
 
 // reasonDiskForeign: the disk carries another group's id, or another member's number.
 const reasonDiskForeign = "DiskForeign"
+
+// reasonDiverged: its state is another one than a majority's.
+const reasonDiverged = "Diverged"
 
 // decideProgrammed says whether every live member has acknowledged the document.
 func decideProgrammed(s *snapshot, p *plan, accepted verdict.Verdict) verdict.Verdict {
@@ -259,7 +265,7 @@ func waitingToBegin(s *snapshot) string {
 		case s.pods[place] == nil || !running(s.pods[place]):
 			missing = append(missing, pod+" does not run"+whyPending(s.pods[place]))
 		case g == nil:
-			missing = append(missing, pod+" does not answer")
+			missing = append(missing, pod+" does not answer"+whyPending(s.pods[place]))
 		case g.Phase != dataplane.PhaseWaiting:
 			missing = append(missing, fmt.Sprintf("%s runs a group already (%s)", pod, g.Phase))
 		}
@@ -278,6 +284,9 @@ func whyPending(p *corev1.Pod) string {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return " (" + c.Message + ")"
 		}
+	}
+	if stuck := remedy.OfPod(p); stuck != nil {
+		return " (" + stuck.Short() + ")"
 	}
 	return ""
 }
