@@ -28,10 +28,14 @@ class Bed(bed.Bed):
         """Plain load until the server has seen enough to throttle (F-12)."""
         load = self.start_process("learn", self.load_command(targets, rate, 600, "--connections=8"))
         c = self.ctl("server-1")
-        bed.wait_for("it throttles", lambda: c.state().get("flowControl", {}).get("throttling"), 120)
+
+        def throttles():  # both of one state
+            flow = c.state().get("flowControl", {})
+            return flow.get("throttling") and flow["admittedMillionths"] > 0
+
+        bed.wait_for("it throttles, and admits a load", throttles, 120)
         load.terminate()
         load.communicate(timeout=90)
-        self.assertGreater(self.flow()["admittedMillionths"], 0)
 
     def tried(self, rate, seconds, targets=(2,)):
         r = self.load(list(targets), rate, seconds, "--connections=%d" % CLIENTS, "--flow-control")
