@@ -291,9 +291,10 @@ mutate: deps ## Are the tests tested? 60 mutants of Go and 60 of C, drawn by the
 
 # The table of Lancet's coverage is measured again only when its code changed (measure/lancet/coverage.py); a line with the
 # variable MAKE would be run by make -n, all of it.
+P4_FOUND := $(MEASURED)/p4.json $(MEASURED)/p4-short.json
 figures: ## The published figures, ours beside them: plots, CSV, docs/lab/figures.md, hedging, Lancet's coverage (30 min; 50 when Lancet changed)
 	@hack/dataplane build release
-	@mkdir -p $(MEASURED)
+	@mkdir -p $(MEASURED) && { [ -n "$$(ls $(P4_FOUND) 2>/dev/null)" ] || make p4-short; }
 	measure/figures/figures --measurements=$(MEASURED)/figures.json; code=$$?; \
 	  sim=build/dataplane/apps/bobtail-sim/bobtail-sim; \
 	  of=$$(measure/figures/hedging.py digest); \
@@ -303,17 +304,19 @@ figures: ## The published figures, ours beside them: plots, CSV, docs/lab/figure
 	  measure/figures/hedging.py write build/figures/hedge.json build/figures/hedge-none.json build/figures/hedge-cells.json $$of $(MEASURED)/hedge-judged.json || code=1; \
 	  $$sim crab --measurements=$(MEASURED)/crab.json || code=1; \
 	  $$sim sched figures --planted --requests=3000000 --measurements=$(MEASURED)/sched-figures.json || code=1; \
+	  $$sim replica figures --planted --measurements=$(MEASURED)/replica-figures.json || code=1; \
 	  HEDGE_MEASUREMENTS=$(abspath $(MEASURED))/hedge-router.json go test ./operator/internal/hedgemodel -run TestR254NoHarmWhereItPays -count=1 || code=1; \
 	  if measure/lancet/coverage.py kept $(MEASURED)/lancet-coverage.json; \
 	    then $(REPORT) lancet-coverage --measurements $(MEASURED)/lancet-coverage.json; else make lancet-coverage; fi || code=1; \
-	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/hedge-judged.json $(MEASURED)/hedge-router.json $(MEASURED)/crab.json $(MEASURED)/sched-figures.json && exit $$code
+	  $(REPORT) figures --measurements $(MEASURED)/figures.json $(MEASURED)/hedge.json $(MEASURED)/hedge-cells.json $(MEASURED)/hedge-judged.json $(MEASURED)/hedge-router.json $(MEASURED)/crab.json $(MEASURED)/sched-figures.json $(MEASURED)/replica-figures.json && exit $$code
 
 figures-quick: ## The same with fewer points and wider bounds, and planted mistakes
 	@hack/dataplane build release
-	@mkdir -p $(MEASURED)
+	@mkdir -p $(MEASURED) && { [ -n "$$(ls $(P4_FOUND) 2>/dev/null)" ] || make p4-short; }
 	measure/figures/figures --quick --planted --measurements=$(MEASURED)/figures-quick.json; code=$$?; \
 	  build/dataplane/apps/bobtail-sim/bobtail-sim sched figures --planted --measurements=$(MEASURED)/sched-figures-quick.json || code=1; \
-	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json && exit $$code
+	  build/dataplane/apps/bobtail-sim/bobtail-sim replica figures --planted --requests=20000 --measurements=$(MEASURED)/replica-figures-quick.json || code=1; \
+	  $(REPORT) figures-quick --measurements $(MEASURED)/figures-quick.json $(MEASURED)/sched-figures-quick.json $(MEASURED)/replica-figures-quick.json && exit $$code
 
 .PHONY: lancet-coverage
 lancet-coverage: ## Do Lancet's intervals hold the truth? 500 simulated experiments on each of three queues; writes the table of docs/lab/lancet.md (20 min)

@@ -27,8 +27,8 @@ static const struct sim_load_costs costs = {
     .pipeline = 4         /* */
 };
 /* How an insert compares with a scan was measured here (docs/lab/replication.md): 2.2 and 2.88 us in Redis. That one
- * server does 35,000 a second is published, and an input. */
-static const double redis_insert_ns = 22100, redis_scan_ns = 28900;
+ * server does 35,000 a second within 500 us is derived from what is published, and an input. */
+static const double redis_insert_ns = 19900, redis_scan_ns = 26000;
 
 static struct sim_load_model fixed(enum sim_load_group g, uint32_t members)
 {
@@ -258,7 +258,7 @@ struct figure {
     double low, high;
     const char *published;
     double (*of)(const struct asked *a);
-    bool open; /* not reached, and docs/lab/replication.md says so: shown, and no failure */
+    bool open; /* not reached, and docs/lab/replication.md says so, and why: shown, and no failure */
 };
 
 static const struct figure figures[] = {
@@ -273,11 +273,11 @@ static const struct figure figures[] = {
     {"hovercraft_fig7_hovercraftpp_512_share", "ratio", 0.95, 1.05, "12.7: unchanged, HovercRaft++", hovercraftpp_512},
     {"hovercraft_fig8_raft_9_share", "ratio", 0.52, 0.62, "12.8: -43 % with nine members; an input", raft_9},
     {"hovercraft_fig8_hovercraft_5_share", "ratio", 0.95, 1.05, "12.8: flat to five, HovercRaft", hovercraft_5},
-    {"hovercraft_fig8_hovercraft_9_share", "ratio", 0.52, 0.95, "12.8: lower at nine; how much is not published",
+    {"hovercraft_fig8_hovercraft_9_share", "ratio", 0, 0.95, "12.8: lower at nine; how much is not published",
      hovercraft_9},
     {"hovercraft_fig8_hovercraftpp_9_share", "ratio", 0.95, 1.05, "12.8: flat, HovercRaft++", hovercraftpp_9},
     {"hovercraft_fig9_alone_rps", "1/s", 180e3, 220e3, "12.9: about 200,000, the link is full", large_alone},
-    {"hovercraft_fig9_factor_3", "ratio", 2.7, 3.3, "12.9: about 3 times", large_3, .open = true},
+    {"hovercraft_fig9_factor_3", "ratio", 2.7, 3.3, "12.9: about 3 times", large_3},
     {"hovercraft_fig9_factor_5", "ratio", 4.5, 5.5, "12.9: about 5 times", large_5, .open = true},
     {"hovercraft_fig10_alone_rps", "1/s", 90e3, 110e3, "12.10: about 100,000", bimodal_alone_most},
     {"hovercraft_fig10_most_rps", "1/s", 180e3, 220e3, "12.10: ideal 200,000", bimodal_most},
@@ -287,9 +287,9 @@ static const struct figure figures[] = {
     {"hovercraft_fig11_dropped_rps", "1/s", 0, 13250, "12.11: about 5,000/s of 165,000 (3 % +- 5 points)",
      after_dropped_rps},
     {"hovercraft_fig11_after_p99_ms", "ms", 0, 20, "12.11: p99 rises, no collapse", after_p99_ms},
-    {"hovercraft_fig12_alone_rps", "1/s", 31.5e3, 38.5e3, "12.12: 35,000, derived", ycsb_alone},
-    {"hovercraft_fig12_factor_3", "ratio", 1.8, 3, "12.12: not published", ycsb_3},
-    {"hovercraft_fig12_factor_5", "ratio", 2.4, 5, "12.12: not published", ycsb_5},
+    {"hovercraft_fig12_alone_rps", "1/s", 31.5e3, 38.5e3, "12.12: 35,000, derived; an input", ycsb_alone},
+    {"hovercraft_fig12_factor_3", "ratio", 2.5, 3.06, "12.12: not published; w + r/N (R-357)", ycsb_3},
+    {"hovercraft_fig12_factor_5", "ratio", 3.9, 4.76, "12.12: not published; w + r/N (R-357)", ycsb_5},
     {"hovercraft_fig12_factor_7", "ratio", 3.6, 4.4, "12.12: 4 times at N = 7", ycsb_7, .open = true},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
@@ -334,7 +334,7 @@ static double nobody_dies(const struct asked *a)
     return carried(a, bimodal(SIM_LOAD_HOVERCRAFTPP, 3), 200e3, &r) > 0 ? r.after_answered_rps : 0;
 }
 
-static double three_for_seven(const struct asked *a)
+static double three_for_five(const struct asked *a)
 {
     return ycsb_factor(a, 3);
 }
@@ -349,7 +349,7 @@ static const struct {
     {"a leader that answers everything", "hovercraft_fig9_factor_3", leader_answers},
     {"reads that all members execute", "hovercraft_fig10_most_rps", everybody_reads},
     {"a leader that does not die", "hovercraft_fig11_after_rps", nobody_dies},
-    {"three members for seven", "hovercraft_fig12_factor_7", three_for_seven},
+    {"three members for five", "hovercraft_fig12_factor_5", three_for_five},
 };
 enum { MISTAKES = sizeof mistakes / sizeof mistakes[0] };
 
@@ -376,18 +376,29 @@ static void run_item(const void *ctx, uint32_t i, void *result)
     *(double *)result = item < FIGURES ? figures[item].of(&all->asked) : mistakes[item - FIGURES].of(&all->asked);
 }
 
-/* True: as it must be, or known not to be. */
+/* How far outside of its bounds, as a share of the nearer one. */
+static double distance(const struct figure *f, double value)
+{
+    return value < f->low ? (f->low - value) / f->low : value > f->high ? (value - f->high) / f->high : 0;
+}
+
+/* True: as it must be, or known not to be. A mistake is no proof of a figure that is open: that is wrong anyhow. */
 static bool print_item(uint32_t item, double value)
 {
     const struct figure *f = figure_of(item);
     const char *wrong = f->open ? "open" : "FAIL";
     bool within = value >= f->low && value <= f->high;
     if (item >= FIGURES) {
-        printf("%-4s planted: %s: %s %.4g\n", within ? "FAIL" : "ok", mistakes[item - FIGURES].name, f->name, value);
-        return !within;
+        bool noticed = !within && !f->open;
+        printf("%-4s planted: %s: %s %.4g\n", noticed ? "ok" : "FAIL", mistakes[item - FIGURES].name, f->name, value);
+        return noticed;
     }
-    printf("%-4s %-40s %10.4g  %.4g to %.4g  published %s\n", within ? "ok" : wrong, f->name, value, f->low, f->high,
+    printf("%-4s %-40s %10.4g  %.4g to %.4g  published %s", within ? "ok" : wrong, f->name, value, f->low, f->high,
            f->published);
+    if (!within) {
+        printf("; %.0f %% outside", 100 * distance(f, value));
+    }
+    putchar('\n');
     return within || f->open;
 }
 

@@ -105,7 +105,7 @@ STAGES = [
     Stage("sim-store", "a member's log on disks that lose, tear, reorder, rot, fill and fail; planted bugs; a writer that is killed",
           {ALL: Form(make("sim-store"), 240, 500)}, "the failing seed and its command stand in the log"),
     Stage("figures", "the published figures at 64 workers, and mistakes planted in them",
-          {ALL: Form(make("figures-quick"), 160, 300)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
+          {ALL: Form(make("figures-quick"), 190, 360)}, "the failed check names figure, panel and series; plots are in build/figures-quick"),
     Stage("fuzz", f"every parser fuzzed, {FUZZ_SECONDS} s in all",
           {ALL: Form(f"hack/dataplane fuzz {FUZZ_SECONDS}", FUZZ_SECONDS + 20, 2 * FUZZ_SECONDS + 120)},
           "the crashing input was kept in build/fuzz; replay it with the named binary"),

@@ -3,6 +3,7 @@
 """The judge of the figures: every kind of check holds, and fails, where it must. Run: measure/figures/figures_test.py"""
 import json
 import math
+import os
 import pathlib
 import re
 import sys
@@ -19,6 +20,7 @@ import checks  # noqa: E402
 import hedging  # noqa: E402
 import hedging_judged as judged_hedging  # noqa: E402
 import page  # noqa: E402
+import pipeline  # noqa: E402
 import plot  # noqa: E402
 import run  # noqa: E402
 
@@ -220,6 +222,36 @@ class Admission(unittest.TestCase):
         self.assertEqual((got["sven_p99_over_slo_fixed"], got["sven_goodput_share_bimodal"], got["sven_oscillation_share"]), (1.02, 0.98, 0.07))
         self.assertEqual(got["sven_aiad_p99_over_slo_fixed"], 0.92, "the published model has a random choice")
         self.assertEqual(admission.measurements({key: p for key, p in points.items() if key[0] == "sven"}), [])
+
+
+class Pipeline(unittest.TestCase):
+    """How many workers a pass of the switch compares is what the checker found, and nothing else."""
+
+    def test_the_newest_answer_counts_and_none_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertRaises(SystemExit, pipeline.workers_per_pass, folder)
+            for name, value in (("p4", 12), ("p4-short", 14)):
+                file = pathlib.Path(folder, name + ".json")
+                file.write_text(json.dumps([{"name": "p4_workers_per_pass", "value": value, "unit": "count"}]))
+                os.utime(file, (value, value))
+            self.assertEqual(pipeline.workers_per_pass(folder), 14)
+            pathlib.Path(folder, "p4-short.json").write_text("[]")
+            self.assertEqual(pipeline.workers_per_pass(folder), 12)
+
+    def test_rows_of_the_switch_get_it_and_no_others(self):
+        spec = yaml.safe_load((HERE / "expected.yaml").read_text())
+        runner, calls = run.Runner(spec, "none", True, 1, 12), []
+
+        def call(arguments):
+            calls.append(arguments)
+            pathlib.Path(next(a for a in arguments if a.startswith("--json="))[7:]).write_text('{"rows": []}')
+        runner.call = call
+        for task in runner.tasks({"fig5", "fig7", "fig8", "fig9"}):
+            if "wire" not in task.series:
+                runner.one(task)
+                self.assertEqual("--group=12" in calls[-1], task.series["policy"].startswith("Switch"), calls[-1])
+        self.assertEqual({t.figure["id"] for t in runner.tasks({"fig5", "fig7", "fig8", "fig9"}) if t.series.get("policy", "").startswith("Switch")},
+                         {"fig5", "fig7", "fig8", "fig9"})
 
 
 class Swings(unittest.TestCase):

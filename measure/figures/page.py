@@ -114,7 +114,7 @@ def write(results, spec):
     if bad:
         raise SystemExit("page: " + "\npage: ".join(bad))
     about = results["about"]
-    inputs = "\n".join(f"| {i['name']} | {i['value']} | {i['from']} | {i['used']} |" for i in spec["inputs"])
+    inputs = "\n".join(f"| {i['name']} | {i['value'].format(**about)} | {i['from']} | {i['used']} |" for i in spec["inputs"])
     size = spec["full"]
     since = "".join(f" {', '.join(s['only'])}: by themselves on {s['date']}." for s in about.get("since", []))
     out = [HEAD.format(**{**about, "since": since}, requests=size["requests"], seeds=size["seeds"], wire=size["wire"], slo_requests=size["slo"]["requests"],

@@ -27,8 +27,8 @@ Task = collections.namedtuple("Task", "figure panel series")
 class Runner:
     """Knows the program, the size of the runs and how many processes may run at once."""
 
-    def __init__(self, spec, binary, quick, jobs):
-        self.spec, self.binary, self.jobs = spec, str(binary), jobs
+    def __init__(self, spec, binary, quick, jobs, per_pass):
+        self.spec, self.binary, self.jobs, self.per_pass = spec, str(binary), jobs, per_pass
         self.mode = "quick" if quick else "full"
         self.size = spec[self.mode]
         self.admission = admission.Admission(self.call, self.size["admission"])
@@ -58,6 +58,8 @@ class Runner:
         policy = series["policy"]
         if self.mode == "quick":
             policy = figure.get("quickPolicies", {}).get(policy, policy)
+        if policy.startswith("Switch"):  # workers that one pass compares
+            options = {"group": self.per_pass, **options}
         size = self.size
         if "slo" in figure:
             size, options = self.size["slo"], {**options, "slo": figure["slo"]}

@@ -127,7 +127,8 @@ func TestMutations(t *testing.T) {
 		t.Fatal(what, err)
 	}
 	by := map[string]string{"n-plus-one": "lockstep", "drop-keeps-its-type": "case", "a-stage-more": "discipline",
-		"syn-without-its-address": "case", "repeated-syn-goes-on": "segments", "one-template-too-few": "load"}
+		"syn-without-its-address": "case", "repeated-syn-goes-on": "segments", "one-template-too-few": "load",
+		"astray-uncounted": "architectures", "stranger-counted-twice": "case", "crab-runt-uncounted": "segments"}
 	for _, m := range rows {
 		if by[m.Name] == "" {
 			continue
