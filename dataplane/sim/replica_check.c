@@ -395,6 +395,25 @@ void replica_check_started(struct replica_world *w, uint16_t id)
     m->seen_commit = s.commit;
 }
 
+/* */
+static void check_fence(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
+{
+    struct replica_member *m = &w->member[id];
+    bool fenced = s->fenced.index != 0;
+    if (fenced && !m->seen_fenced) {
+        w->count.fenced++;
+        if (!m->astray && !w->spread) {
+            replica_breach(w, REPLICA_FENCE, "member %u is fenced at %llu, and its state is right", id,
+                           (unsigned long long)s->fenced.index);
+        }
+    }
+    if (fenced && s->role == BT_REPLICA_LEADER) {
+        replica_breach(w, REPLICA_FENCE, "member %u leads term %llu with a state that is known to be wrong", id,
+                       (unsigned long long)s->term);
+    }
+    m->seen_fenced = fenced;
+}
+
 void replica_check_step(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
@@ -414,7 +433,7 @@ void replica_check_step(struct replica_world *w, uint16_t id)
         replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu after its removal at %llu was committed", id,
                        (unsigned long long)s.term, (unsigned long long)s.config_index);
     }
-    replica_diverge_step(w, id, &s);
+    check_fence(w, id, &s);
     m->seen_leader = s.role == BT_REPLICA_LEADER;
     m->seen_term = s.term;
 }

@@ -2,9 +2,6 @@
 // See replica_diverge.h.
 #include "replica_diverge.h"
 
-#include "replica_check.h"
-#include "replica_member.h"
-
 enum { PLANTS = 3, APART = 30 };
 
 static bool anybody_astray(const struct replica_world *w)
@@ -39,24 +36,6 @@ void replica_diverge_restored(struct replica_world *w, uint16_t id, bool right)
         w->count.spread++;
     }
     m->astray = !right;
-}
-
-void replica_diverge_step(struct replica_world *w, uint16_t id, const struct bt_replica_status *s)
-{
-    struct replica_member *m = &w->member[id];
-    bool fenced = s->fenced.index != 0;
-    if (fenced && !m->seen_fenced) {
-        w->count.fenced++;
-        if (!m->astray && !w->spread) {
-            replica_breach(w, REPLICA_FENCE, "member %u is fenced at %llu, and its state is right", id,
-                           (unsigned long long)s->fenced.index);
-        }
-    }
-    if (fenced && s->role == BT_REPLICA_LEADER) {
-        replica_breach(w, REPLICA_FENCE, "member %u leads term %llu with a state that is known to be wrong", id,
-                       (unsigned long long)s->term);
-    }
-    m->seen_fenced = fenced;
 }
 
 bool replica_diverge_over(const struct replica_world *w, const struct bt_replica_status *leader)

@@ -18,9 +18,6 @@ void replica_diverge_applied(struct replica_world *w, uint16_t id, uint64_t inde
 /* Its state is one that was written down; right: it is that of all. */
 void replica_diverge_restored(struct replica_world *w, uint16_t id, bool right);
 
-/* After each input. */
-void replica_diverge_step(struct replica_world *w, uint16_t id, const struct bt_replica_status *s);
-
 /* All members of this configuration have the group's state again, or it was reported that nobody can tell. */
 bool replica_diverge_over(const struct replica_world *w, const struct bt_replica_status *leader);
 

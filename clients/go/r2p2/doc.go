@@ -31,6 +31,23 @@
 // (FEEDBACK); package ctl lets the sidecar of a pod say which routers there
 // are. Without routers a server answers clients directly.
 //
+// # Batches
+//
+// Packets leave and arrive in batches: on Linux with amd64 or arm64 one system call
+// reads all that is there, and one sends all that is ready. Packets of one length
+// to one address leave as one message that the kernel cuts into datagrams
+// (UDP_SEGMENT), as the C programs send them; where the kernel or a device cannot,
+// they leave one by one. The datagrams are the same. One that is longer than 2,048
+// bytes is none of R2P2's, and is rejected as M-14.
+//
+// A packet that is alone is sent at once. Callers whose replies came together run
+// before what they send next leaves. A reply that is ready waits while the next
+// request is executed, if handlers took less than 20 µs lately: at most about
+// 100 µs, and not at all when no request is queued.
+//
+// A port of a client has one timer for all its requests. The payload of a request
+// is the caller's again when the call ended.
+//
 // The packets are those of package wire; they interoperate with Bobtail's C
 // programs and, with NoExtensions, with peers that predate header extensions.
 package r2p2

@@ -313,12 +313,20 @@ func (w *worker) release(p *serverPair) {
 	}
 }
 
-// cut builds the packets of a reply, full from the first one (§4).
+// cut builds the packets of a reply, full from the first one (§4). A single one
+// is valid until the next reply: nobody asks for it again.
 func (w *worker) cut(p *serverPair, message []byte) [][]byte {
 	room := wire.DatagramMax(w.server.cfg.MTU, w.sock.v4)
 	h := wire.Header{Type: wire.Reply, Policy: p.policy, First: true, Ext: p.ext, ReqID: p.key.id, Options: p.echo}
 	head := wire.HeaderSize + h.Options.Size()
 	split := wire.SplitReply(len(message), room-head, room-wire.HeaderSize)
+	if split.Count == 1 {
+		h.Last, h.Count = true, 1
+		w.runs.reply, _ = h.Append(w.runs.reply[:0])
+		w.runs.reply = append(w.runs.reply, message...)
+		w.runs.single[0] = w.runs.reply
+		return w.runs.single[:]
+	}
 	packets := make([][]byte, 0, split.Count)
 	for i := range split.Count {
 		h.First, h.Last, h.Count = i == 0, i == split.Count-1, uint16(i)

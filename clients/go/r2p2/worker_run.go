@@ -18,6 +18,9 @@ type runs struct {
 	took  time.Duration // the newest handler
 	since time.Time     // the oldest reply waits; zero: none does
 	guard *time.Timer   // sends them though a handler takes its time
+
+	reply  []byte // the newest of one packet
+	single [1][]byte
 }
 
 // executeLoop runs one request at a time: a worker is one unit of service.

@@ -22,5 +22,7 @@
 //   - A call that a router or server refused before executing it is Unavailable and may
 //     be made again. One of which only parts of the reply arrived is DataLoss: it was
 //     executed.
+//   - What a handler finds in its context, the peer, metadata and stream, is made when it
+//     first asks for something.
 //   - Interceptors get a nil *grpc.ClientConn.
 package r2p2grpc

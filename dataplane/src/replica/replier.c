@@ -44,8 +44,8 @@ uint16_t replica_replier(struct bt_replica *r)
     for (int k = 1; k <= n; k++) {
         int i = (r->replied_last + k) % n; // ties rotate
         uint32_t d = depth(r, i);
-        bool may = r->config.member[i].role == BT_GROUP_VOTER && d < r->conf.apart.bound &&
-                   replica_states_differs(&r->peer[i]) == 0;
+        bool may = r->config.member[i].role == BT_GROUP_VOTER && replica_states_differs(&r->peer[i]) == 0 &&
+                   d < r->conf.apart.bound;
         if (may && better(r, d, least, ++able)) {
             best = i;
             least = d;

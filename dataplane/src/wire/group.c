@@ -321,6 +321,28 @@ static void read_states(struct cursor *c, const struct bt_group_header *h, struc
     }
 }
 
+// What is said beside elections and entries.
+static void read_beside(struct cursor *c, struct bt_group_message *m)
+{
+    switch (m->header.type) {
+    case BT_GROUP_COMMITTED:
+        read_committed(c, &m->committed);
+        break;
+    case BT_GROUP_PROBE:
+    case BT_GROUP_PROBE_REPLY:
+        read_probe(c, &m->header, &m->probe);
+        break;
+    case BT_GROUP_STATE:
+    case BT_GROUP_DIVERGED:
+        read_states(c, &m->header, &m->states);
+        break;
+    case BT_GROUP_TAKE_OVER:
+        break;
+    default:
+        refuse(c, BT_GROUP_BAD_TYPE, 1);
+    }
+}
+
 static void read_body(struct cursor *c, struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -350,21 +372,8 @@ static void read_body(struct cursor *c, struct bt_group_message *m)
     case BT_GROUP_RECOVERY_REPLY:
         read_recovery_reply(c, &m->recovery_reply);
         break;
-    case BT_GROUP_COMMITTED:
-        read_committed(c, &m->committed);
-        break;
-    case BT_GROUP_PROBE:
-    case BT_GROUP_PROBE_REPLY:
-        read_probe(c, &m->header, &m->probe);
-        break;
-    case BT_GROUP_STATE:
-    case BT_GROUP_DIVERGED:
-        read_states(c, &m->header, &m->states);
-        break;
-    case BT_GROUP_TAKE_OVER:
-        break;
     default:
-        refuse(c, BT_GROUP_BAD_TYPE, 1);
+        read_beside(c, m);
     }
 }
 

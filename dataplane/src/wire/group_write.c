@@ -187,6 +187,25 @@ static void write_states(struct writer *w, const struct bt_group_states *s)
     }
 }
 
+static void write_beside(struct writer *w, const struct bt_group_message *m)
+{
+    switch (m->header.type) {
+    case BT_GROUP_COMMITTED:
+        write_committed(w, &m->committed);
+        break;
+    case BT_GROUP_PROBE:
+    case BT_GROUP_PROBE_REPLY:
+        write_probe(w, m);
+        break;
+    case BT_GROUP_STATE:
+    case BT_GROUP_DIVERGED:
+        write_states(w, &m->states);
+        break;
+    default:
+        break;
+    }
+}
+
 static void write_body(struct writer *w, const struct bt_group_message *m)
 {
     switch (m->header.type) {
@@ -202,13 +221,6 @@ static void write_body(struct writer *w, const struct bt_group_message *m)
     case BT_GROUP_SHARED_REPLY:
         write_append_reply(w, &m->append_reply, m->header.type == BT_GROUP_SHARED_REPLY);
         break;
-    case BT_GROUP_COMMITTED:
-        write_committed(w, &m->committed);
-        break;
-    case BT_GROUP_PROBE:
-    case BT_GROUP_PROBE_REPLY:
-        write_probe(w, m);
-        break;
     case BT_GROUP_SNAPSHOT:
         write_snapshot(w, &m->snapshot);
         break;
@@ -221,12 +233,8 @@ static void write_body(struct writer *w, const struct bt_group_message *m)
     case BT_GROUP_RECOVERY_REPLY:
         write_recovery_reply(w, &m->recovery_reply);
         break;
-    case BT_GROUP_STATE:
-    case BT_GROUP_DIVERGED:
-        write_states(w, &m->states);
-        break;
     default:
-        break;
+        write_beside(w, m);
     }
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -102,6 +103,19 @@ func (w *world) waitFamilies() {
 	}
 }
 
+// crabService makes a Service of CRAB's class beside the RpcService.
+func (w *world) crabService(selector map[string]string) *corev1.Service {
+	w.t.Helper()
+	class := v1alpha1.LoadBalancerClass
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "vip"}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: &class, Selector: selector, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(80)}}}}
+	if err := direct.Create(context.Background(), s); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = direct.Delete(context.Background(), s) }) // frees its address
+	return s
+}
+
 // A service on another network, as the API server has it: what its cluster lacks stands in
 // conditions, its pods are configured and published at their addresses there, an address
 // that two pods have keeps one of them out, and on Kernel again nothing is left of it.
@@ -149,6 +163,11 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 	if st := w.service().Status; st.Device != "AFXDP" || st.Routers[0].Address != "10.77.0.3:8000" {
 		t.Errorf("status %+v", st)
 	}
+	vip := w.crabService(map[string]string{v1alpha1.LabelService: "xdp", v1alpha1.LabelComponent: v1alpha1.ComponentServer})
+	refused := meta.FindStatusCondition(waitService(t, vip, v1alpha1.ServiceConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonServersOnDevice).Status.Conditions, v1alpha1.ServiceConditionAccepted)
+	if !strings.Contains(refused.Message, "RpcService xdp, which are on AFXDP") {
+		t.Errorf("refused with %q", refused.Message)
+	}
 	w.attach(servers[1], `"10.77.0.99"`)
 	w.waitCondition(v1alpha1.ConditionAddressed, metav1.ConditionFalse, v1alpha1.ReasonNetworkStatusEdited)
 	w.waitPublished("xdp-servers", "10.77.0.1 10.77.0.2")
@@ -163,6 +182,7 @@ func TestServiceOnANetworkOfItsOwn(t *testing.T) {
 				meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDeviceUsable) == nil && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionAddressed) == nil,
 			fmt.Sprintf("%+v", st)
 	})
+	waitService(t, vip, v1alpha1.ServiceConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
 }
 
 // Kubernetes' own slices are emptied before its selector goes, or clients would be sent to
