@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member of the built-in key-value service whose state goes astray once: with its 20th write it puts a key that nobody
-// asked for. Clients do not ask for that key, so what they see stays right. For e2e/replica.
+// A member of the built-in key-value service whose state goes astray once: with its 20th write it puts a key that
+// nobody asked for. Clients do not ask for that key, so what they see stays right. For e2e/replica.
 #include "bobtail/replica.h"
 #include "kv.h"
 
