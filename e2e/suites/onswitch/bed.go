@@ -38,11 +38,13 @@ type site struct {
 	third     int
 	// gateway is what the pool is routed by, where its addresses are no neighbours; empty: they are.
 	gateway string
+	// carries: what pods of one node send to those of another goes by its wires, too, as where a switch is all there is.
+	carries bool
 }
 
 var (
 	router    = site{name: leaf, program: "router", endpoint: "10.99.0.1:9559", pool: "192.0.2.0/28", near: "sw-", far: "sw0", third: 1}
-	balancer  = site{name: "leaf-2", program: "crab", endpoint: "10.99.0.1:9561", pool: "192.0.2.32/28", near: "sc-", far: "sc0", third: 3}
+	balancer  = site{name: "leaf-2", program: "crab", endpoint: "10.99.0.1:9561", pool: "192.0.2.32/28", near: "sc-", far: "sc0", third: 3, carries: true}
 	gatherer  = site{name: "agg-1", program: "aggregator", endpoint: "10.99.0.1:9562", pool: "192.0.2.48/28", near: "sg-", far: "sg0", third: 4}
 	generator = site{name: "gen-1", program: "slog", endpoint: "10.99.0.1:9560", pool: "172.30.0.0/16", near: "sl-", far: "sl0", third: 2, gateway: "198.18.2.254"}
 )
@@ -57,6 +59,17 @@ func (s site) route() string {
 		return fmt.Sprintf("ip route add %s dev %s", s.pool, s.far)
 	}
 	return fmt.Sprintf("ip neigh replace %[1]s lladdr %[2]s dev %[3]s nud permanent\nip route add %[4]s via %[1]s dev %[3]s", s.gateway, ownMAC, s.far, s.pool)
+}
+
+// others has a node send to the pods of the others by the switch: halves of their networks win against the whole ones.
+func (s site) others(of int) (out string) {
+	for n := range nodes {
+		if s.carries && n != of {
+			at := strings.TrimSuffix(s.addressOf(n), "/24")
+			out += fmt.Sprintf("\nip neigh replace %[1]s lladdr %[2]s dev %[3]s nud permanent\nip route add 10.244.%[4]d.0/25 via %[1]s dev %[3]s\nip route add 10.244.%[4]d.128/25 via %[1]s dev %[3]s", at, s.macOf(n), s.far, n)
+		}
+	}
+	return out
 }
 
 // nodes are those of an embedded cluster of two, in the order of their ports.
@@ -117,7 +130,7 @@ ip link set %[1]s up`, near, far.Pid, b.far)); err != nil {
 ip addr add %[3]s dev %[1]s
 ip link set %[1]s up
 sysctl -qw net.ipv4.conf.%[1]s.rp_filter=2
-%[4]s`, b.far, b.macOf(n), b.addressOf(n), b.route()))
+%[4]s%[5]s`, b.far, b.macOf(n), b.addressOf(n), b.route(), b.others(n)))
 	return err
 }
 

@@ -87,7 +87,7 @@ func (s *Suite) redirected(ctx context.Context) error {
 
 // connections has the Service on the switch, and counts those that failed.
 func (s *Suite) connections(ctx context.Context, b *bed) error {
-	values := append(slices.Clone(wayToSwitches), "--set", "crab.enabled=true", "--set", "crab.vipPool={"+balancer.pool+"}")
+	values := append(slices.Clone(wayToSwitches), "--set", "crab.enabled=true", "--set", "crab.uplink="+balancer.far, "--set", "crab.vipPool={"+balancer.pool+"}")
 	if err := s.Env.Install(ctx, values...); err != nil {
 		return err
 	}
