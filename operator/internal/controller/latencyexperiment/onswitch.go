@@ -79,9 +79,10 @@ func decideAtSwitch(e *v1alpha1.LatencyExperiment, answer v1alpha1.SwitchService
 	return accepted, verdict.Yes(v1alpha1.ReasonProgrammed, fmt.Sprintf("ProgrammableSwitch %s makes the load", name))
 }
 
-// progress is what was read of a run so far: the first packets, and the reading before the last.
+// progress is what was read of a run so far: the first packets, the last reading that more packets came after, and the
+// two last ones.
 type progress struct {
-	began, first, before, last Reading
+	began, first, flowing, before, last Reading
 }
 
 // next takes a reading; one that was taken before changes nothing.
@@ -93,6 +94,9 @@ func (p progress) next(r Reading) progress {
 		p.first = r
 	}
 	if r.At.After(p.last.At) {
+		if r.Sent > p.last.Sent {
+			p.flowing = p.last
+		}
 		p.before, p.last = p.last, r
 	}
 	return p
@@ -112,6 +116,28 @@ func (p progress) lost() uint64 {
 	return p.before.Sent - min(p.before.Sent, came)
 }
 
+// spent: all packets of the run have been sent, and had been at the reading before.
+func (p progress) spent(e *v1alpha1.LatencyExperiment) bool {
+	return p.last.Sent >= uint64(e.Spec.Load.RequestsPerSecond)*uint64(e.Spec.LimitSeconds) && p.before.Sent == p.last.Sent
+}
+
+// rate is how many packets a second were sent. When the last one was is not known: somewhere between two readings, of
+// which the earlier one counts.
+func (p progress) rate(e *v1alpha1.LatencyExperiment) int64 {
+	end := p.last
+	switch {
+	case p.spent(e) && p.flowing.At.After(p.first.At):
+		end = p.flowing
+	case p.before.Sent == p.last.Sent:
+		end = p.before
+	}
+	span := end.At.Sub(p.first.At).Seconds()
+	if span <= 0 {
+		return 0
+	}
+	return int64(math.Round(float64(end.Sent-p.first.Sent) / span))
+}
+
 // decideRun says whether a run is over, and what came of it.
 func decideRun(e *v1alpha1.LatencyExperiment, p progress) outcome {
 	asked := float64(e.Spec.Load.RequestsPerSecond)
@@ -127,9 +153,8 @@ func decideRun(e *v1alpha1.LatencyExperiment, p progress) outcome {
 	}
 	load, width := measuredLoad(e, p)
 	load.Offered = int64(asked)
-	spent := p.last.Sent >= uint64(asked*float64(e.Spec.LimitSeconds)) && p.before.Sent == p.last.Sent
 	late := span >= time.Duration(e.Spec.LimitSeconds)*time.Second+silence
-	if !spent && !late { // before the end nobody knows what is lost and what is on its way
+	if !p.spent(e) && !late { // before the end nobody knows what is lost and what is on its way
 		return outcome{}
 	}
 	load.Reason = doubts(e, p, float64(load.Achieved), width)
@@ -144,14 +169,7 @@ func measuredLoad(e *v1alpha1.LatencyExperiment, p progress) (out report.Summary
 	for range p.lost() {
 		all.RecordInf()
 	}
-	end := p.last
-	if p.before.Sent == end.Sent {
-		end = p.before // when the last packet had been sent
-	}
-	span := end.At.Sub(p.first.At).Seconds()
-	if span > 0 {
-		out.Achieved = int64(math.Round(float64(p.last.Sent-p.first.Sent) / span))
-	}
+	out.Achieved = p.rate(e)
 	share, err := strconv.ParseFloat(e.Spec.Percentile, 64)
 	if err != nil || all.Total() == 0 {
 		return out, -1

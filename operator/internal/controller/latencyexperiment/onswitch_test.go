@@ -68,6 +68,21 @@ func reading(second int, sent, lost uint64, latency time.Duration) Reading {
 	return Reading{At: time.Unix(int64(1000+second), 0), Sent: sent, Received: sent - lost, Latency: h}
 }
 
+// The rate is that of the load, however long after its end the switch is read: it ended somewhere between two readings.
+func TestRateUntilTheLoadEnds(t *testing.T) {
+	e := switched(func(s *v1alpha1.LatencyExperimentSpec) { s.LimitSeconds = 40 })
+	var p progress
+	for second := 2; second < 40; second += 4 {
+		p = p.next(reading(second, uint64(second-1)*1000, 0, time.Millisecond))
+	}
+	for _, second := range []int{42, 46} { // all had been sent a second after the reading before
+		p = p.next(reading(second, 40_000, 0, time.Millisecond))
+	}
+	if o := decideRun(e, p); !o.over || o.summary.Loads[0].Achieved != 1000 || !o.summary.Loads[0].Conclusive {
+		t.Errorf("%+v", o)
+	}
+}
+
 // A run ends when its interval is narrow enough, or all is sent; what did not come back counts as later than everything.
 func TestDecideRun(t *testing.T) {
 	play := func(e *v1alpha1.LatencyExperiment, all ...Reading) outcome {
