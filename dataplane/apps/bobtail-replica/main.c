@@ -1,54 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // bobtail-replica: a member of a replicated key-value service (kv.h).
-#include "kv.h"
-
-#include <string.h>
-
-static struct kv *kv;
-static uint8_t request[65536], answer[KV_REPLY_MAX];
-
-static void on_request(void *arg, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
-{
-    size_t n = 0;
-    (void)arg;
-    for (int i = 0; i < iovcnt && iov[i].iov_len <= sizeof request - n; i++) {
-        memcpy(request + n, iov[i].iov_base, iov[i].iov_len);
-        n += iov[i].iov_len;
-    }
-    struct iovec out = {.iov_base = answer};
-    out.iov_len = kv_answer(kv, request, n, r2p2_replica_read_only(handle), answer);
-    r2p2_replica_send_response(handle, &out, 1);
-}
-
-static size_t on_snapshot(void *arg, uint8_t *out, size_t room)
-{
-    (void)arg;
-    return kv_write(kv, out, room);
-}
-
-static int on_restore(void *arg, const uint8_t *bytes, size_t n)
-{
-    (void)arg;
-    return kv_read(kv, bytes, n);
-}
-
-static uint64_t on_hash(void *arg)
-{
-    (void)arg;
-    return kv_hash(kv);
-}
+#include "kv_service.h"
 
 int main(int argc, char **argv)
 {
-    static const struct r2p2_replica_service service = {
+    struct kv *kv = kv_new();
+    const struct r2p2_replica_service service = {
         .name = "bobtail-replica",
         .summary = "A member of a replication group: a key-value service over R2P2 that outlives some of its members.",
-        .recv = on_request,
-        .snapshot = on_snapshot,
-        .restore = on_restore,
-        .state_hash = on_hash,
+        .recv = kv_service_recv,
+        .snapshot = kv_service_snapshot,
+        .restore = kv_service_restore,
+        .state_hash = kv_service_hash,
+        .arg = kv,
     };
-    kv = kv_new();
     int status = r2p2_replica_main(argc, argv, &service);
     kv_free(kv);
     return status;

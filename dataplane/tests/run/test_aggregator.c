@@ -2,6 +2,7 @@
 // A HovercRaft++ group of whole members, its box and its aggregator: entries go by way of the
 // aggregator and are committed by its word, and on any doubt the leader sends them itself, in the same term.
 #include "bed.h"
+#include "conditions.h"
 #include "unit.h"
 
 #include <string.h>
@@ -10,35 +11,6 @@
 #include "replica/sessions.h"
 
 static struct bed b;
-
-static bool leads(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    return bed_leader(bed) != 0;
-}
-
-static bool takes_requests(struct bed *bed, uint16_t id)
-{
-    return bed_status(bed, id).ready && bed_status(bed, id).takes_requests;
-}
-
-static bool level(struct bed *bed, uint16_t id)
-{
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, id).core.applied == bed_status(bed, l).core.commit;
-}
-
-static bool aggregated(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, l).core.aggregated;
-}
-
-static bool by_itself(struct bed *bed, uint16_t id)
-{
-    return !aggregated(bed, id);
-}
 
 static uint64_t core(uint16_t id, enum bt_replica_counter c)
 {

@@ -2,6 +2,7 @@
 // A HovercRaft group of whole members and its flow-control box: requests reach everybody, are ordered
 // by their metadata, executed once on each member, and answered by one.
 #include "bed.h"
+#include "conditions.h"
 #include "unit.h"
 
 #include <string.h>
@@ -12,26 +13,9 @@
 
 static struct bed b;
 
-static bool leads(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    return bed_leader(bed) != 0;
-}
-
 static bool ready(struct bed *bed, uint16_t id)
 {
     return bed_status(bed, id).ready;
-}
-
-static bool level(struct bed *bed, uint16_t id)
-{
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, id).core.applied == bed_status(bed, l).core.commit;
-}
-
-static bool takes_requests(struct bed *bed, uint16_t id)
-{
-    return bed_status(bed, id).takes_requests;
 }
 
 static uint64_t counted(uint16_t id, unsigned which)

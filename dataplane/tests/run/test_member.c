@@ -2,6 +2,7 @@
 // Members as a whole: a group is founded by all of its first voters, disks are known, a write is
 // executed once, whatever ends comes back, and who is refused is told.
 #include "bed.h"
+#include "conditions.h"
 #include "unit.h"
 
 #include <string.h>
@@ -9,12 +10,6 @@
 #include "base/bytes.h"
 
 static struct bed b;
-
-static bool leads(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    return bed_leader(bed) != 0;
-}
 
 static bool ready(struct bed *bed, uint16_t id)
 {
@@ -24,12 +19,6 @@ static bool ready(struct bed *bed, uint16_t id)
 static bool refused(struct bed *bed, uint16_t id)
 {
     return bed_status(bed, id).phase == BT_MEMBER_REFUSED;
-}
-
-static bool level(struct bed *bed, uint16_t id)
-{
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, id).core.applied == bed_status(bed, l).core.commit;
 }
 
 static uint16_t formed(unsigned voters, unsigned places)

@@ -2,6 +2,7 @@
 // A HovercRaft++ group whose aggregator is a switch (W-8, W-11, R-345): it checks no tag and writes none. Members send
 // to it without one, believe it by its address and port where the document says so, and nobody else.
 #include "bed.h"
+#include "conditions.h"
 #include "unit.h"
 
 #include <string.h>
@@ -9,35 +10,6 @@
 #include "base/bytes.h"
 
 static struct bed b;
-
-static bool leads(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    return bed_leader(bed) != 0;
-}
-
-static bool takes_requests(struct bed *bed, uint16_t id)
-{
-    return bed_status(bed, id).ready && bed_status(bed, id).takes_requests;
-}
-
-static bool level(struct bed *bed, uint16_t id)
-{
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, id).core.applied == bed_status(bed, l).core.commit;
-}
-
-static bool aggregated(struct bed *bed, uint16_t id)
-{
-    (void)id;
-    uint16_t l = bed_leader(bed);
-    return l != 0 && bed_status(bed, l).core.aggregated;
-}
-
-static bool by_itself(struct bed *bed, uint16_t id)
-{
-    return !aggregated(bed, id);
-}
 
 static uint64_t refused(uint16_t id, enum bt_member_counter c)
 {

@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 
-	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
@@ -17,19 +15,7 @@ const image = "localhost/bobtail-test/crabpeer:e2e"
 
 // LoadImages brings that image into all nodes, and those of components beside it.
 func LoadImages(ctx context.Context, env *harness.Env, components ...string) error {
-	archive := filepath.Join(env.Root, "build", "crabpeer.tar")
-	peer := ociimage.Image{
-		Name: image, Entrypoint: []string{"/crabpeer"}, Files: map[string]string{"/crabpeer": filepath.Join(env.Root, "build", "bin", "crabpeer")},
-	}
-	if err := peer.Write(archive); err != nil {
-		return err
-	}
-	args := []string{"load-image", archive}
-	for _, c := range components {
-		args = append(args, filepath.Join(env.Root, "build", "images", c+".tar"))
-	}
-	_, err := env.Cluster(ctx, args...)
-	return err
+	return env.LoadPeer(ctx, "crabpeer", image, components...)
 }
 
 // Container is a server on a TCP port, as manifests have it.

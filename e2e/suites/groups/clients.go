@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 
-	"github.com/bobtail-dev/bobtail/e2e/cluster/ociimage"
 	"github.com/bobtail-dev/bobtail/e2e/harness"
 )
 
@@ -28,19 +26,7 @@ type (
 
 // LoadImages puts the clients' image on all nodes, and those of components.
 func LoadImages(ctx context.Context, env *harness.Env, components ...string) error {
-	archive := filepath.Join(env.Root, "build", "grouppeer.tar")
-	peer := ociimage.Image{
-		Name: image, Entrypoint: []string{"/grouppeer"}, Files: map[string]string{"/grouppeer": filepath.Join(env.Root, "build", "bin", "grouppeer")},
-	}
-	if err := peer.Write(archive); err != nil {
-		return err
-	}
-	args := []string{"load-image", archive}
-	for _, c := range components {
-		args = append(args, filepath.Join(env.Root, "build", "images", c+".tar"))
-	}
-	_, err := env.Cluster(ctx, args...)
-	return err
+	return env.LoadPeer(ctx, "grouppeer", image, components...)
 }
 
 // Manifest of the pod, for a group of its namespace.
