@@ -58,7 +58,7 @@ func (s *Suite) aggregated(ctx context.Context) error {
 		}
 		if err = s.counted(ctx, b); err != nil {
 			err = errors.Join(err, s.show(ctx, "-n", Namespace, "describe", "rg", ledger), s.show(ctx, "describe", "psw", gatherer.name))
-			s.Steps.Say("     the switch: %+v, %s", b.pipe.Counts(), b.tally("aggregate"))
+			s.Steps.Say("     the switch: %s", b.tally("aggregate"))
 		}
 		_, gone := s.Env.Kubectl(ctx, "-n", Namespace, "delete", "rg/"+ledger, "pod/"+s.ledgerClients().Pod, "--ignore-not-found", "--timeout=90s")
 		_, psw := s.Env.Kubectl(ctx, "delete", "psw", gatherer.name, "--ignore-not-found", "--timeout=60s")
