@@ -10,7 +10,7 @@
 
 #define HARM         1.05 /* of PSQ, at p50 or p99 */
 #define MEDIAN_MOST  1.02 /* the gate leaves room for what a run of the model cannot know, */
-#define TAIL_MOST    0.90 /* and a second copy of everything must be worth its price */
+#define TAIL_MOST    0.90 /* and a hedged request for everything must be worth its price */
 #define BUSY_MOST    0.98
 #define OTHER_SEED   1000003
 #define POLICY(i)    (1u << (i))

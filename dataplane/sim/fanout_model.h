@@ -2,7 +2,7 @@
 // A search-like service under virtual time: a request asks every shard, a shard has a few replicas, and the answer is
 // complete with the first reply of each shard (Primorac, EPFL thesis 10253, section 4.3). A replica serves first come
 // first served, one request at a time; a service takes P + J: P is drawn once per request and shard, mean 1,
-// exponential; J once per execution, D with probability p and else nothing. Only against J does a second copy help.
+// exponential; J once per execution, D with probability p and else nothing. Only against J does a hedged request help.
 // Network and cancels take no time. Per-shard queueing and load-aware hedging are the compiled policy of
 // laedge.c; the policies that push (Random, JSQ, Naive, delayed hedging) stand beside it for comparison.
 #ifndef BOBTAIL_SIM_FANOUT_MODEL_H
@@ -15,7 +15,7 @@ enum sim_fanout_policy {
     SIM_FANOUT_JSQ,
     SIM_FANOUT_PSQ,
     SIM_FANOUT_NAIVE,   /* two copies of everything, nothing cancelled */
-    SIM_FANOUT_DELAYED, /* a second copy after a delay; the twin of what is answered: enum sim_fanout_cleanup */
+    SIM_FANOUT_DELAYED, /* a hedged request after a delay; the twin of what is answered: enum sim_fanout_cleanup */
     SIM_FANOUT_LAEDGE,
     SIM_FANOUT_LAEDGE_CC,
     SIM_FANOUT_LAEDGE_CC_PC,
@@ -42,7 +42,7 @@ struct sim_fanout_model {
 };
 
 /* Twins that made room for a newcomer (R-246): of all, and of those where one of the two had a hiccup, which alone is
- * what a choice between them can miss; those begun together, and those whose second copy began later. */
+ * what a choice between them can miss; those begun together, and those whose hedged request began later. */
 enum sim_fanout_victims {
     SIM_FANOUT_ANY_TWIN,
     SIM_FANOUT_HICCUP_TOGETHER,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shard whose replicas have queues of their own: Random, JSQ, two copies at once, a second copy after a delay. The
+// A shard whose replicas have queues of their own: Random, JSQ, two copies at once, a hedged request after a delay. The
 // delay is the same for all, so that timers run out in the order of arrival.
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ struct push {
     struct sim_fanout_shard *s;
     enum sim_fanout_policy policy;
     bool skip, stop; /* the twin of what is answered: skipped when its turn comes; stopped while it runs */
-    uint64_t delay;  /* SIM_FANOUT_NEVER: no second copy */
+    uint64_t delay;  /* SIM_FANOUT_NEVER: no hedged request */
     uint32_t timer;  /* next query whose delay ends */
     uint32_t arrived;
     struct replica replica[REPLICAS_MAX];

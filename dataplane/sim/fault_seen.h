@@ -39,7 +39,7 @@ struct sim_faults_seen {
     uint64_t ejected;                  /* black holes (R-139a) */
     uint64_t older_refused;            /* FEEDBACK of an incarnation before the known one (M-22) */
     uint64_t happened[SIM_EV_KINDS];   /* events of the scenario that took effect */
-    uint64_t copies, copies_won;       /* second copies, and those answered first */
+    uint64_t copies, copies_won;       /* hedged requests, and those answered first */
     uint64_t cancelled, preempted;     /* copies taken back, and asked for to make room */
     uint64_t cancels_ignored;          /* by applications */
     uint64_t admission_refused, degraded;

@@ -40,7 +40,7 @@ static void start(struct sim_laedge *h, uint32_t at, uint64_t request, uint64_t 
     out->step[out->n++] = (struct sim_laedge_step){.request = request, .replica = at};
 }
 
-/* A second copy of what runs, alone, at `of`. */
+/* A hedged request for what runs, alone, at `of`. */
 static void start_copy(struct sim_laedge *h, uint32_t at, uint32_t of, uint64_t now, struct sim_laedge_steps *out)
 {
     start(h, at, h->replica[of].request, now, out);
@@ -173,7 +173,7 @@ bool sim_laedge_arrive(struct sim_laedge *h, uint64_t request, uint64_t now, str
 
 /* --- replies ----------------------------------------------------------------------------------------------------- */
 
-/* A replica is free: the head of the queue, or else a second copy of what has run longest. */
+/* A replica is free: the head of the queue, or else a hedged request for what has run longest. */
 static void refill(struct sim_laedge *h, uint32_t at, uint64_t now, struct sim_laedge_steps *out)
 {
     if (h->queued > 0) {

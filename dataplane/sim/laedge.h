@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Load-aware hedging of reads (LÆDGE; Primorac, EPFL thesis 10253, chapter 5 and algorithms 1 to 3; ):
-// which replica gets a request, and which gets a second copy of one that may be stuck. Pure and without a parameter:
-// it is told of arrivals and replies and answers with what to start and what to cancel. One of these stands in front of
-// the replicas of one shard, each of which serves one request at a time; what no replica can take waits here, first
-// come first served. Without copies it is per-shard queueing (PSQ), so that both are the same code.
+// which replica gets a request, and which gets a hedged request for one that may be stuck. Pure and without a
+// parameter: it is told of arrivals and replies and answers with what to start and what to cancel. One of these stands
+// in front of the replicas of one shard, each of which serves one request at a time; what no replica can take waits
+// here, first come first served. Without copies it is per-shard queueing (PSQ), so that both are the same code.
 #ifndef BOBTAIL_SIM_LAEDGE_H
 #define BOBTAIL_SIM_LAEDGE_H
 
@@ -13,7 +13,7 @@
 #include "base/rng.h"
 
 enum sim_laedge_mode {
-    SIM_LAEDGE_OFF,        /* PSQ: no second copy */
+    SIM_LAEDGE_OFF,        /* PSQ: no hedged request */
     SIM_LAEDGE_LOAD_AWARE, /* LÆDGE: nothing is cancelled */
     SIM_LAEDGE_CLEANUP,    /* and the twin of an answered request is cancelled (+CC) */
     SIM_LAEDGE_PREEMPTIVE, /* and a twin makes room for a newcomer (+CC +PC) */

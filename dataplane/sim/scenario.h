@@ -188,7 +188,7 @@ struct sim_scenario {
     double thread_between;             /* share of FEEDBACKs behind which the other thread gets its turn */
     uint32_t notes_room, credits_room; /* of the queues between the threads; 0: as shipped */
 
-    /* routers: admission control and second copies; modes as in src/router, 0: off */
+    /* routers: admission control and hedged requests; modes as in src/router, 0: off */
     uint32_t admission_mode, admission_controller;
     uint64_t admission_slo_ns;
     double admission_percentile;

@@ -343,7 +343,7 @@ const struct sim_section sim_sections[] = {
     MAP("routers", router_fields, "Routers and how they choose."),
     MAP("routers.twoThreads", thread_fields, "How the threads of a router on two threads lag behind each other."),
     MAP("admission", admission_fields, "Admission control in the routers (SVEN)."),
-    MAP("hedging", hedging_fields, "Second copies of requests, sent by the routers (R-249)."),
+    MAP("hedging", hedging_fields, "Hedged requests, sent by the routers (R-249)."),
     MAP("clients", client_fields, "Clients, arrivals and sizes."),
     MAP("clients.mmpp", mmpp_fields, "Bursts: Poisson arrivals whose rate switches between two states."),
     MAP("halfOpen", half_open_fields, "Strangers whose requests never become whole (R-63)."),

@@ -60,7 +60,7 @@ struct sim_request {
     uint16_t router, at;      /* last router that forwarded it, +1, and the worker it chose */
     uint16_t router2, at2;    /* the same of the time before */
     uint8_t asked;            /* class of its option; 0: it has none */
-    uint8_t handed;           /* times a router sent it, second copies apart, and who last did, +1, and to whom */
+    uint8_t handed;           /* times a router sent it, hedged requests apart, and who last did, +1, and to whom */
     uint16_t handed_by, handed_to;
     uint64_t arrives_ns;   /* there */
     uint16_t worker, life; /* last worker that executed it, and in which of its lives */

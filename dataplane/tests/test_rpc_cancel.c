@@ -218,7 +218,7 @@ static void r271_who_may_take_back(void **state)
     lab_end(&lab);
 }
 
-/* the network's second copy does not run, a later copy of the router's does. */
+/* the network's duplicate does not run, a later copy of the router's does. */
 static void r273_a_later_copy_runs(void **state)
 {
     (void)state;

@@ -306,7 +306,7 @@ class Hedging(unittest.TestCase):
 
 
 class HedgingJudged(unittest.TestCase):
-    """What the goals hold of the published evaluation of second copies."""
+    """What the goals hold of the published evaluation of hedged requests."""
 
     def test_closed_forms_of_the_specification(self):
         self.assertAlmostEqual(judged_hedging.unloaded(0.001), 16.6, delta=0.05)

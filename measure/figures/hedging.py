@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Second copies in the simulator: the tables and the plot of docs/lab/hedging.md.
+"""Hedged requests in the simulator: the tables and the plot of docs/lab/hedging.md.
 
   hedging.py digest              of the code that those runs execute
   hedging.py write LOADS NONE CELLS DIGEST MEASUREMENTS
@@ -69,7 +69,7 @@ def over_loads(data):
 
 def over_twins(data):
     """How often pre-emption takes the right one."""
-    lines = ["| load | twins that made room | would have ended later | one had a hiccup, begun together | right | second copy begun later | right |",
+    lines = ["| load | twins that made room | would have ended later | one had a hiccup, begun together | right | hedged request begun later | right |",
              "|---|---|---|---|---|---|---|"]
     for r in data["loads"]:
         cells = [f"{n} | {100 * good / n if n else 100:.2f} %" for n, good in r["preempted"]]

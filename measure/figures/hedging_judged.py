@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the published evaluation of second copies is held to its numbers: the measurements of docs/lab/figures/hedging.json
+"""What of the published evaluation of hedged requests is held to its numbers: the measurements of docs/lab/figures/hedging.json
 that the goals of make figures judge. The simulator prints curves; here they become figures with a name."""
 import itertools
 import math
@@ -35,7 +35,7 @@ JUDGED = (
     ("laedge_preemptive_harm_cells", "the same of LA+CC+PC", "not shown"),
     ("hedge_preempt_accuracy", "twins that made room and would have ended later, least share of 15 loads", "> 0.99"),
     ("hedge_preempt_hiccup_together", "the same where one had a hiccup, begun together, load 0.4", "≈ 0.50"),
-    ("hedge_preempt_hiccup_later", "the same, the second copy begun later", "≈ 0.19"),
+    ("hedge_preempt_hiccup_later", "the same, the hedged request begun later", "≈ 0.19"),
 )
 
 

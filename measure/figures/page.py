@@ -25,7 +25,7 @@ HEAD = """# The published figures, ours beside them
 
 `make figures` runs every series of [expected.yaml](../../measure/figures/expected.yaml) in the simulator, judges the checks there, draws the
 plots and writes this page; nothing on it is typed in. `make figures-quick` does the same with fewer points and wider bounds in
-`make test-all` and plants mistakes that the checks must find. `make figures` also shows the tables of [second copies](hedging.md) and of
+`make test-all` and plants mistakes that the checks must find. `make figures` also shows the tables of [hedged requests](hedging.md) and of
 [Lancet's coverage](lancet.md#do-the-intervals-hold-the-truth).
 
 ```sh nightly

@@ -40,7 +40,7 @@ enum sim_invariant {
     SIM_INV_EJECTION,      /* R-139a: never more than half the pool is out */
     SIM_INV_REFUSED,       /* one DROP for each refusal counted, of requests that may be refused */
     SIM_INV_ADMITTED,      /* idle => admission knows what became of every request, once */
-    SIM_INV_SECOND_COPY,   /* one copy at most, to an idle worker, within gate and budget */
+    SIM_INV_HEDGED,        /* one copy at most, to an idle worker, within gate and budget */
     SIM_INV_LIVE_COPIES,   /* no more than two copies of a request are at workers */
     SIM_INV_CLEANED_UP,    /* an answered request has no live copy after a while */
     SIM_INV_PREEMPTED,     /* nothing waits at a router that has two live copies of a request */
@@ -103,7 +103,7 @@ static inline void sim_checked(struct sim_verdict *v, enum sim_invariant inv)
 
 /* Called with what a node is about to send, before the driver takes it; promises.c first. */
 void sim_check_promises(struct sim_world *w, uint32_t router, const struct bt_txq *q);
-void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
+void sim_check_hedged(struct sim_world *w, uint32_t router, const struct bt_pkt *p);
 void sim_check_admitted(struct sim_world *w, uint32_t router); /* when idle */
 void sim_check_router_tx(struct sim_world *w, uint32_t router, const struct bt_txq *q);
 void sim_check_server_tx(struct sim_world *w, uint32_t server, const struct bt_txq *q);

@@ -290,7 +290,7 @@ static void check_forward(struct sim_world *w, uint32_t router, const struct lea
         check_order(w, router, p);
         check_hold_time(w, router, p, sent->place);
     } else {
-        sim_check_second_copy(w, router, p);
+        sim_check_hedged(w, router, p);
     }
     sim_checked(&w->ledger.verdict, SIM_INV_OWN_BOUND);
     uint32_t beyond = w->s->hedging_cancellation == BT_HEDGING_CANCEL_PREEMPTIVE; /* in place of what is taken back */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What admission control and hedging promise, held against the packets a router sends and the counters it shows: a
-// refusal is one DROP of a request that may be refused, and a second copy goes to a worker that was idle, while nothing
-// waited, within gate and budget.
+// refusal is one DROP of a request that may be refused, and a hedged request goes to a worker that was idle, while
+// nothing waited, within gate and budget.
 #include "router/router_config.h"
 #include "wire/r2p2.h"
 #include "world.h"
@@ -99,17 +99,17 @@ static void check_gate(struct sim_world *w, uint32_t router, uint64_t copies, co
         busy += m.outstanding > 0;
     }
     if ((busy - 1) * 100 > w->s->hedging_busy * up) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent a second copy while %llu of %llu workers were busy", router,
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent a hedged request while %llu of %llu workers were busy", router,
                    (unsigned long long)(busy - 1), (unsigned long long)up);
     }
     if (st->held > 0) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent %llu second copies while %llu requests waited", router,
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent %llu hedged requests while %llu requests waited", router,
                    (unsigned long long)copies, (unsigned long long)st->held);
     }
     /* What made room for a newcomer is none. */
     uint64_t spent = st->counter[BT_RC_HEDGES_SENT] - st->counter[BT_RC_PREEMPTIONS];
     if (spent * 100 > w->s->hedging_budget * st->counter[BT_RC_FORWARDED]) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent %llu second copies of %llu requests, %u %% are allowed",
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent %llu hedged requests for %llu requests, %u %% are allowed",
                    router, (unsigned long long)st->counter[BT_RC_HEDGES_SENT],
                    (unsigned long long)st->counter[BT_RC_FORWARDED], w->s->hedging_budget);
     }
@@ -117,22 +117,22 @@ static void check_gate(struct sim_world *w, uint32_t router, uint64_t copies, co
 
 /* R-36, R-240: single packets of policy 0, that went to another worker before. The worker of the copy was idle: now it
  * owes this one alone. */
-void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
+void sim_check_hedged(struct sim_world *w, uint32_t router, const struct bt_pkt *p)
 {
     struct bt_r2p2_hdr h;
     struct bt_router_member_stats m;
     uint32_t node = sim_net_node(&w->net, &p->dst);
     bool read = node != UINT32_MAX && bt_r2p2_decode(p->data, p->len, BT_ROLE_SERVER, &h) == BT_M_OK;
-    sim_checked(&w->ledger.verdict, SIM_INV_SECOND_COPY);
+    sim_checked(&w->ledger.verdict, SIM_INV_HEDGED);
     if (!read || h.type != BT_REQUEST || h.policy != BT_POLICY_UNRESTRICTED || !h.first || !h.last) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent a second copy of what is not a single packet", router);
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent a hedged request for what is not a single packet", router);
         return;
     }
     uint32_t server = node - w->net.first[SIM_SERVER];
     bool carried = (h.opt.present & BT_HAS_FORWARDED) != 0;
     uint32_t number = sim_request_of(w, carried ? &h.opt.forwarded : &p->src, h.req_id);
     if (!sim_router_row(w, router, server, &m) || m.outstanding != 1 || !m.eligible) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent a second copy to worker %u, which owes %u", router, server,
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent a hedged request to worker %u, which owes %u", router, server,
                    m.outstanding);
     }
     if (number == UINT32_MAX) {
@@ -140,8 +140,7 @@ void sim_check_second_copy(struct sim_world *w, uint32_t router, const struct bt
     }
     const struct sim_request *r = &w->request[number];
     if (r->handed == 1 && r->handed_by == router + 1 && r->handed_to == server) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u sent both copies of request %u to worker %u", router, number,
-                   server);
+        sim_breach(w, SIM_INV_HEDGED, "router %u sent both copies of request %u to worker %u", router, number, server);
     }
 }
 
@@ -153,7 +152,7 @@ static void check_copies(struct sim_world *w, uint32_t router, const struct bt_t
         return;
     }
     if (promise->new_copies > q->n) {
-        sim_breach(w, SIM_INV_SECOND_COPY, "router %u counts %u second copies and sends %u packets", router,
+        sim_breach(w, SIM_INV_HEDGED, "router %u counts %u hedged requests and sends %u packets", router,
                    promise->new_copies, q->n);
         return;
     }

@@ -40,7 +40,7 @@ struct bt_config_admission {
     size_t n_droppable;
 };
 
-// Second copies of requests; absent: none. Mode Off is never written.
+// Hedged requests; absent: none. Mode Off is never written.
 struct bt_config_hedging {
     bool given; // the document has it
     enum bt_hedging_mode mode;

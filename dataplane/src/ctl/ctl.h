@@ -41,7 +41,7 @@ struct bt_ctl_worker {
     uint32_t backlog;
 };
 
-// What a router that sends second copies knows of them, and of how executions differ.
+// What a router that sends hedged requests knows of them, and of how executions differ.
 struct bt_ctl_hedging {
     const char *mode; // NULL: nothing to say
     uint64_t copies, won, cancelled, preempted, delay_ns, busy_ppm, compared, hiccup_ppm, hiccup_ns, service_ns;

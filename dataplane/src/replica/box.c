@@ -97,7 +97,7 @@ static uint32_t limit_now(const struct bt_box *b, uint64_t now)
     return (uint32_t)(grown > least ? grown : least);
 }
 
-// What a second copy hears is what the first one heard, or a client is told DROP for what is executed (I-6).
+// What a duplicate hears is what the first one heard, or a client is told DROP for what is executed (I-6).
 static bool said_before(const struct bt_box *b, uint64_t now, const struct bt_group_meta *pair,
                         enum bt_box_verdict *out)
 {

@@ -19,7 +19,7 @@ struct bt_box_config {
 
 enum bt_box_verdict {
     BT_BOX_PASS,  // to every member
-    BT_BOX_AGAIN, // is or was in the group: a second copy; to every member, counted once
+    BT_BOX_AGAIN, // is or was in the group: a duplicate; to every member, counted once
     BT_BOX_NACK,  // DROP to the client: at the limit, or this pair was refused before (I-6)
     BT_BOX_HUSH   // nothing at all: a box that has just started does not know what it said before
 };

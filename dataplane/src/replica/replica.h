@@ -101,7 +101,7 @@ void bt_replica_hashed(struct bt_replica *r, uint64_t now, uint64_t index, uint6
 enum bt_replica_result bt_replica_propose(struct bt_replica *r, uint64_t now, const uint8_t *body, uint32_t n,
                                           uint64_t *index);
 
-// A request that came to this member by itself (HovercRaft), be it the leader or not; copied. ALREADY: a second copy.
+// A request that came to this member by itself (HovercRaft), be it the leader or not; copied. ALREADY: a duplicate.
 // A member never refuses one on its own: the oldest goes when there are too many. FOREIGN: of a Raft group.
 struct bt_replica_request {
     struct bt_addr client;
@@ -202,7 +202,7 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
     ROW(NO_QUORUM, "no_quorum")             /* leaderships given up because most members were silent */                \
     ROW(TRUNCATED, "truncated")             /* entries taken back */                                                   \
     ROW(SNAPSHOTS_INSTALLED, "snapshots_installed")                                                                    \
-    ROW(REQUESTS_AGAIN, "requests_again")     /* second copies */                                                      \
+    ROW(REQUESTS_AGAIN, "requests_again")     /* duplicates */                                                         \
     ROW(REQUESTS_EVICTED, "requests_evicted") /* kept ones that made room */                                           \
     ROW(REQUESTS_EXPIRED, "requests_expired") /* that nobody ordered */                                                \
     ROW(NO_REPLIER, "no_replier")             /* nobody had room for one more to execute */                            \

@@ -27,7 +27,7 @@ const struct bt_lend_reason bt_lend_reasons[BT_LEND_REASONS] = {
     [BT_LEND_DRAINING] = {"Draining", "the router drains"},
     [BT_LEND_HELD] = {"RequestsHeld", "requests are held"},
     [BT_LEND_OWN_ADDRESS] = {"OwnAddress", "a worker has the router's own address"},
-    [BT_LEND_KERNEL] = {"Kernel", "the kernel refused the loan"},
+    [BT_LEND_KERNEL] = {"Kernel", "the kernel refused the delegation"},
 };
 
 /* Why this configuration leaves nothing to lend. */

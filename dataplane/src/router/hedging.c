@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which requests are kept, and when and where a second copy goes. See hedging_slots.h.
+// Which requests are kept, and when and where a hedged request goes. See hedging_slots.h.
 #include <string.h>
 
 #include "router/feature.h"
@@ -247,7 +247,7 @@ static bool forward_copy(struct bt_router *r, uint64_t now, struct bt_pkt *pkt, 
     }
     told = hedging_number(r, &h->slot[s].copy[1], pkt, told, &hdr, w);
     h->copying = s;
-    r->another = true; /* a second copy has a pair of its own */
+    r->another = true; /* a hedged request has a pair of its own */
     r->hold = NULL;    /* it waited for nobody */
     bool sent = (told == NULL && router_forward_plain(r, now, pkt, router_to(w), txq)) ||
                 router_forward_try(r, now, pkt, told, router_to(w), txq);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the router is told about second copies of requests. Apart, as admission_config.h is.
+// What the router is told about hedged requests. Apart, as admission_config.h is.
 #ifndef BOBTAIL_ROUTER_HEDGING_CONFIG_H
 #define BOBTAIL_ROUTER_HEDGING_CONFIG_H
 

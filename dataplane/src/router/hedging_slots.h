@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Second copies of requests that may be stuck: which requests the router keeps, when it sends
+// Hedged requests, for those that may be stuck: which requests the router keeps, when it sends
 // one again and to whom, and what it makes of two completions. The choice is that of load-aware hedging
 // (dataplane/sim/laedge.h), made for workers that hold n requests each, come and go, and lose packets: credit and
 // membership stay what they are, since a copy is a request like any other to its worker. Nothing outside src/router
@@ -36,7 +36,7 @@ struct hedge_slot {
     uint8_t blocked; /* why a copy that was due was not sent: counter − BT_RC_HEDGES_SENT; 0: none was due */
     bool listed, answered, probe, together; /* together: both left at once, each to an idle worker */
     bool measures;                          /* a probe with two copies: neither is taken back */
-    bool preempted;                         /* the second copy was taken back, and its end is not known yet */
+    bool preempted;                         /* the hedged request was taken back, and its end is not known yet */
 };
 
 struct router_hedging {
@@ -48,7 +48,7 @@ struct router_hedging {
     uint32_t keeping, copying; /* of the request that is being forwarded: for the first time, or again; 0: neither */
     uint32_t turn;             /* where the search for an idle worker starts */
     uint64_t budget;           /* hundredths of a copy */
-    uint32_t copies;           /* second copies on their way */
+    uint32_t copies;           /* hedged requests on their way */
     uint64_t busy, up;         /* workers busy with first copies, and all of them, as arrivals find them: smoothed */
     uint64_t delay_ns, next_delay; /* Delayed: what is waited; 0: not known yet */
     uint64_t looked_at;

@@ -75,7 +75,7 @@ enum bt_router_counter {
     BT_RC_PAIRS_UNSEEN,     /* admission on: finished by its worker, FEEDBACK lost, no sample */
     BT_RC_PAIRS_BEHIND,     /* forwarded but not measured: the FEEDBACK thread did not keep up */
     /* hedging: copies, and what became of requests that should have had one */
-    BT_RC_HEDGES_SENT,      /* second copies */
+    BT_RC_HEDGES_SENT,      /* hedged requests */
     BT_RC_HEDGES_NO_IDLE,   /* answered before another worker was idle */
     BT_RC_HEDGES_BUSY,      /* too many workers were busy */
     BT_RC_HEDGES_BUDGET,    /* too many copies already */

@@ -99,7 +99,7 @@ static_assert(sizeof(struct pair) == 64, "a watched pair");
 enum pair_label {
     PAIR_CLASS = 0x07,     /* of the request */
     PAIR_MARKED = 0x08,    /* it was marked as degraded */
-    PAIR_COPY = 0x20,      /* the second copy of a request */
+    PAIR_COPY = 0x20,      /* the hedged request of a pair */
     PAIR_CANCELLED = 0x40, /* a CANCEL for it was sent */
     PAIR_JUDGED = 0x10,    /* found to be overdue or unknown: what comes now is no sample */
 };

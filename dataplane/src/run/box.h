@@ -31,7 +31,7 @@
 #define BT_BOX_COUNTER_VALUE(name, word) BT_BOX_BAD_##name,
 enum bt_box_counter {
     BT_BOX_COUNTER_LIST(BT_BOX_COUNTER_VALUE) BT_BOX_PASSED, // to every member
-    BT_BOX_PASSED_AGAIN,                                     // a second copy
+    BT_BOX_PASSED_AGAIN,                                     // a duplicate
     BT_BOX_ANSWERED,
     BT_BOX_TIMED_OUT, // left without FEEDBACK
     BT_BOX_COPIES,    // packets to members or to their multicast group

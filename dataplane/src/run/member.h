@@ -143,7 +143,7 @@ enum bt_member_counter {
     // Requests that boxes send: not looked into, in the order of BT_GROUP_PACKET_LIST; and what became of them.
     BT_MEMBER_BOXED_BAD_FORM,
     BT_MEMBER_BOXED_TAKEN = BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_RESULTS - 1,
-    BT_MEMBER_BOXED_AGAIN,     // a second copy
+    BT_MEMBER_BOXED_AGAIN,     // a duplicate
     BT_MEMBER_BOXED_TOO_LONG,  // more than one message between members carries
     BT_MEMBER_BOXED_EARLY,     // the group is not formed, or this member takes no part
     BT_MEMBER_ANSWERED,        // of them, from here

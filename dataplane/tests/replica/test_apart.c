@@ -80,7 +80,7 @@ static void r307_a_leader_orders_at_once_and_names_repliers_in_turn(void **state
     bed_close(b);
 }
 
-static void r316_i14_a_second_copy_is_not_ordered_again(void **state)
+static void r316_i14_a_duplicate_is_not_ordered_again(void **state)
 {
     (void)state;
     struct bed *b = opened(1, 3, 8);
@@ -259,7 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r307_a_leader_orders_at_once_and_names_repliers_in_turn),
-        cmocka_unit_test(r316_i14_a_second_copy_is_not_ordered_again),
+        cmocka_unit_test(r316_i14_a_duplicate_is_not_ordered_again),
         cmocka_unit_test(r322_i10_nobody_has_more_than_the_bound_to_execute),
         cmocka_unit_test(r309_i8_the_beginning_is_acknowledged_and_the_rest_asked_for),
         cmocka_unit_test(r320_who_has_a_body_gives_it_from_its_log_or_its_set),

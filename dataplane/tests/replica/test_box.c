@@ -56,7 +56,7 @@ static void r330_at_the_limit_a_request_is_refused_until_one_is_answered(void **
     free(b.mem);
 }
 
-static void i6_a_second_copy_hears_what_the_first_one_heard(void **state)
+static void i6_a_duplicate_hears_what_the_first_one_heard(void **state)
 {
     (void)state;
     struct bench b = opened(1);
@@ -129,7 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r330_at_the_limit_a_request_is_refused_until_one_is_answered),
-        cmocka_unit_test(i6_a_second_copy_hears_what_the_first_one_heard),
+        cmocka_unit_test(i6_a_duplicate_hears_what_the_first_one_heard),
         cmocka_unit_test(r332_i17_what_is_never_answered_leaves_after_its_time),
         cmocka_unit_test(r333_a_fresh_box_hushes_and_then_begins_with_few),
         cmocka_unit_test(many_pairs_come_and_go_and_the_count_is_theirs),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Second copies in the router: which requests get one, when, and where it goes (R-36, R-240, R-241, R-243, R-249 to
+// Hedged requests in the router: which requests get one, when, and where it goes (R-36, R-240, R-241, R-243, R-249 to
 // What becomes of the two is in test_hedging_pairs.c.
 #include <string.h>
 

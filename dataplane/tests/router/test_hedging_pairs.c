@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Second copies in the router: a request counts once however its two copies end, admission
+// Hedged requests in the router: a request counts once however its two copies end, admission
 // included, and no credit is lost with a copy.
 #include <string.h>
 

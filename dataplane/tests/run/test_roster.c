@@ -215,7 +215,7 @@ static void r387_a_session_that_was_forgotten_begins_above_all_it_did(void **sta
     memset(&s, 0, sizeof s);
     s.most = 2;
     assert_int_equal(opened(&s, 10, 50), 10);
-    assert_int_equal(opened(&s, 11, 50), 10);                      // a second copy
+    assert_int_equal(opened(&s, 11, 50), 10);                      // a duplicate
     assert_int_equal(ask(&s, 12, 50, 13, ""), BT_SESSION_UNKNOWN); // above its own index
     assert_int_equal(ask(&s, 12, 50, 11, "a"), BT_SESSION_NEW);
     assert_int_equal(opened(&s, 13, 50), 11); // late

@@ -10,7 +10,7 @@ import (
 // Counts is what really happened, by class.
 type Counts struct {
 	In      [classes]uint64         // packets taken from hosts
-	Out     [classes]uint64         // packets handed to hosts, second copies included
+	Out     [classes]uint64         // packets handed to hosts, duplicates included
 	Faults  [kinds][classes]uint64  // packets that met each kind
 	ToHost  map[int][classes]uint64 // Out, by receiving host
 	Of      map[int][classes]uint64 // In, by sending host
@@ -34,7 +34,7 @@ func sum(v [classes]uint64) (n uint64) {
 }
 
 // Unbalanced names the first class whose packets do not add up: what came in,
-// and second copies, must have gone out, been thrown away or still wait.
+// and duplicates, must have gone out, been thrown away or still wait.
 func (c *Counts) Unbalanced() string {
 	var in, out uint64
 	for k := Class(0); k < classes; k++ {

@@ -13,7 +13,7 @@ const (
 	Partitioned             // thrown away because the two hosts are cut off
 	Corrupted               // a bit flipped, checksum left as it was: the receiving kernel discards it
 	Mangled                 // a bit of the R2P2 packet flipped, checksum made right again
-	Duplicated              // delivered twice, the second copy later
+	Duplicated              // delivered twice, the duplicate later
 	Delayed                 // delivered up to DelayMax later
 	Reordered               // held until packets that came later have passed
 	kinds
@@ -38,7 +38,7 @@ type Rule struct {
 	Classes  []Class // none: every R2P2 class
 	Chance   [kinds]float64
 	DelayMax time.Duration // bounds delays; 0 means none
-	CopyMax  time.Duration // bounds how much later a second copy comes
+	CopyMax  time.Duration // bounds how much later a duplicate comes
 }
 
 func (r *Rule) matches(p *packet) bool {
@@ -67,7 +67,7 @@ type fate struct {
 	hit   [kinds]bool
 	bit   uint64        // which bit to flip
 	delay time.Duration // of the packet itself
-	after time.Duration // of its second copy
+	after time.Duration // of its duplicate
 	pass  int           // reordered: packets that pass first
 }
 

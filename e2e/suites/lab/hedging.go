@@ -13,7 +13,7 @@ import (
 )
 
 // The workers draw the time of every execution anew, so that two executions of one
-// request differ much: a service for which second copies pay at a light load.
+// request differ much: a service for which hedged requests pay at a light load.
 const (
 	hedgedRate   = 400
 	hedgedWindow = 10 * time.Second

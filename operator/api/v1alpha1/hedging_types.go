@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Hedging: second copies of requests that may be stuck.
+// Hedging: a request that may be stuck is sent once more, to another worker.
 package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +14,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Auto' || !has(self.probePerMillion) || self.probePerMillion > 0",message="`probePerMillion` must be above 0 when `mode` is Auto: it decides from what probes measure"
 // +kubebuilder:validation:XValidation:rule="!has(self.cancellation) || self.cancellation == 'None' || (self.mode != 'Off' && self.mode != 'Probe')",message="`cancellation` must be None when `mode` is Off or Probe: these send no copies that could be taken back"
 type RpcServiceHedging struct {
-	// mode says when a second copy is sent. LoadAware: at once, where another
+	// mode says when a hedged request is sent. LoadAware: at once, where another
 	// worker is idle. Delayed: after a percentile of the measured response
 	// time. Probe: only for the few requests that measure how much executions
 	// of the same request differ. Auto: as LoadAware, while both what probes
@@ -65,7 +65,7 @@ type RpcServiceHedging struct {
 	ProbePerMillion *int32 `json:"probePerMillion,omitempty"`
 }
 
-// HedgingMode says when a second copy is sent.
+// HedgingMode says when a hedged request is sent.
 // +kubebuilder:validation:Enum=Off;LoadAware;Delayed;Probe;Auto
 type HedgingMode string
 
@@ -101,7 +101,7 @@ const (
 // HedgingCancellations are all of them, in the dataplane's order.
 var HedgingCancellations = []HedgingCancellation{CancellationNone, CancellationAnswered, CancellationPreemptive}
 
-// HedgingReason is why second copies are sent or not.
+// HedgingReason is why hedged requests are sent or not.
 // +kubebuilder:validation:Enum=AsSpecified;Pays;TooFewProbes;NoHiccups;TooFewCancels;Overloaded;MedianWouldRise;TailTooLittle;TailRose
 type HedgingReason string
 
@@ -116,7 +116,7 @@ const (
 	// HedgingNoHiccups: executions of the same request take about the same
 	// time, so that a second one gains nothing.
 	HedgingNoHiccups HedgingReason = "NoHiccups"
-	// HedgingTooFewCancels: second copies pay if servers let go of those that
+	// HedgingTooFewCancels: hedged requests pay if servers let go of those that
 	// are taken back, and nobody knows yet whether they do. Routers send one
 	// copy in a hundred requests, to see.
 	HedgingTooFewCancels HedgingReason = "TooFewCancels"
@@ -131,7 +131,7 @@ const (
 	HedgingTailRose HedgingReason = "TailRose"
 )
 
-// HedgingStatus is what routers do about second copies, and why.
+// HedgingStatus is what routers do about hedged requests, and why.
 type HedgingStatus struct {
 	// mode in effect. Of mode Auto it is LoadAware or Probe.
 	// +required

@@ -63,8 +63,8 @@ type RpcServiceList struct {
 //
 // +kubebuilder:validation:XValidation:rule="(self.replicas + 1) * self.workersPerReplica <= 1024",message="`replicas` plus 1, times `workersPerReplica`, must not be more than 1024, the most workers one router set handles: during a rollout there is one replica more"
 // +kubebuilder:validation:XValidation:rule="self.router.placement == 'None' || self.router.maxQueueMilliseconds <= self.requestTimeoutMilliseconds",message="`router.maxQueueMilliseconds` must not be more than `requestTimeoutMilliseconds`: a request would wait longer than anybody waits for it"
-// +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a second copy"
-// +kubebuilder:validation:XValidation:rule="!has(self.router.fastPath) || self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send second copies has to see every request itself"
+// +kubebuilder:validation:XValidation:rule="!has(self.hedging) || self.hedging.mode == 'Off' || (self.router.placement == 'Software' && self.router.policy == 'JBSQ')",message="`hedging` needs `router.placement` Software and `router.policy` JBSQ: that router alone knows that nothing waits for the worker of a hedged request"
+// +kubebuilder:validation:XValidation:rule="!has(self.router.fastPath) || self.router.fastPath == 'Off' || !has(self.hedging) || self.hedging.mode == 'Off'",message="`router.fastPath` Auto needs `hedging.mode` Off: a router that may send hedged requests has to see every request itself"
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.protocol == 'R2P2'",message="`flowControl` needs `protocol` R2P2: replies carry what it says"
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.router.placement != 'Switch'",message="`flowControl` needs `router.placement` Software or None: what a switch drops says nothing of it"
 // +kubebuilder:validation:XValidation:rule="!has(self.flowControl) || self.flowControl.waitMicroseconds < self.requestTimeoutMilliseconds * 1000",message="`flowControl.waitMicroseconds` must be less than `requestTimeoutMilliseconds`: nobody waits for longer"
@@ -441,7 +441,7 @@ type RpcServiceStatus struct {
 	// +optional
 	Jitter *JitterStatus `json:"jitter,omitempty"`
 
-	// hedging is what routers do about second copies, and why; absent while
+	// hedging is what routers do about hedged requests, and why; absent while
 	// `spec.hedging` is.
 	// +optional
 	Hedging *HedgingStatus `json:"hedging,omitempty"`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hedgemodel says what second copies would do to a service: the routers'
+// Package hedgemodel says what hedged requests would do to a service: the routers'
 // rules under virtual time, with the jitter and the load that were
 // measured, and a gate that compares a run with them to one without.
 //

@@ -18,7 +18,7 @@ const golden = 0.6180339887
 type router struct {
 	outstanding []int
 	held        []*request // waiting for a place
-	alone       []*request // forwarded, without a second copy, the oldest first
+	alone       []*request // forwarded, without a hedged request, the oldest first
 	pairs       []*request // with two, the last copy last
 	copies      int        // under way
 	busy        float64    // share of workers busy with first copies, smoothed over arrivals
@@ -120,7 +120,7 @@ func (r *run) hedge(of *router) {
 	}
 }
 
-// double sends a second copy. A probe is one that leaves with the first; its
+// double sends a hedged request. A probe is one that leaves with the first; its
 // copies are left alone.
 func (r *run) double(of *router, q *request, w int) {
 	of.budget--

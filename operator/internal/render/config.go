@@ -33,7 +33,7 @@ type Peers struct {
 	Addresses map[string]string
 	// Device is the kind of device in effect; empty: Kernel.
 	Device v1alpha1.DeviceType
-	// Hedging is what was decided about second copies in mode Auto; nil: nothing yet.
+	// Hedging is what was decided about hedged requests in mode Auto; nil: nothing yet.
 	Hedging *v1alpha1.HedgingStatus
 	// Switch is a switch that places requests, too; nil: none.
 	Switch *dataplane.Router

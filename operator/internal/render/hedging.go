@@ -29,7 +29,7 @@ func HedgingMode(s *v1alpha1.RpcService, decided *v1alpha1.HedgingStatus) v1alph
 	return v1alpha1.HedgingProbe
 }
 
-// hedging is what a configuration says of second copies; nil: there are none.
+// hedging is what a configuration says of hedged requests; nil: there are none.
 func hedging(s *v1alpha1.RpcService, decided *v1alpha1.HedgingStatus) *dataplane.Hedging {
 	h, mode := s.Spec.Hedging, HedgingMode(s, decided)
 	if mode == v1alpha1.HedgingOff {

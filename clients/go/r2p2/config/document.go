@@ -82,7 +82,7 @@ type Service struct {
 	HoldBack                   HoldBack `json:"holdBack"`
 	// Admission is admission control at the routers; nil: none.
 	Admission *Admission `json:"admission,omitempty"`
-	// Hedging is second copies of requests, sent by the routers; nil: none.
+	// Hedging is when routers send hedged requests; nil: never.
 	Hedging *Hedging `json:"hedging,omitempty"`
 	// FlowControl is what servers tell clients that ask how much they may send; nil: nothing.
 	FlowControl *FlowControl `json:"flowControl,omitempty"`

@@ -172,7 +172,7 @@ type FlowState struct {
 	Clients              uint64 `json:"clients"`
 }
 
-// HedgingState is what a router knows of the second copies it sends (R-249),
+// HedgingState is what a router knows of the hedged requests it sends (R-249),
 // and of how two executions of one request differ (R-252).
 type HedgingState struct {
 	Mode   string `json:"mode"`

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mode Auto: second copies while both what was measured and a model of the
+// Mode Auto: hedged requests while both what was measured and a model of the
 // service say that they pay.
 package rpcservice
 
@@ -32,7 +32,7 @@ const (
 	cancelLag = 0.25
 )
 
-// decideHedging says what routers do about second copies, and why, and which share of
+// decideHedging says what routers do about hedged requests, and why, and which share of
 // copies that can be taken back the model expects servers to let go of; 0: it was not
 // asked.
 func decideHedging(s *snapshot) (out *v1alpha1.HedgingStatus, expected float64) {

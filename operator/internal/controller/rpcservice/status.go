@@ -143,7 +143,7 @@ func (r *Reconciler) announce(before, after *v1alpha1.RpcService) {
 		r.Events.Eventf(after, nil, kind, c.Reason, c.Type, "%s is %s: %s", c.Type, c.Status, c.Message)
 	}
 	if h, old := after.Status.Hedging, before.Status.Hedging; h != nil && h.DecidedTime != nil && (old == nil || h.Mode != old.Mode) {
-		r.Events.Eventf(after, nil, corev1.EventTypeNormal, string(h.Reason), "Hedging", "second copies are %s: %s", h.Mode, h.Message)
+		r.Events.Eventf(after, nil, corev1.EventTypeNormal, string(h.Reason), "Hedging", "hedged requests are %s: %s", h.Mode, h.Message)
 	}
 	r.announceFastPath(before, after)
 }
