@@ -16,7 +16,8 @@ TELL_SECONDS, LOOK_SECONDS = 20, 0.1
 GRACE_SECONDS = 20  # for a stage that is told to end: clusters and namespaces are taken away
 
 Job = collections.namedtuple("Job", "stage form")
-Result = collections.namedtuple("Result", "name command ok seconds tests failures", defaults=((),))
+# processor: seconds of all processors that a stage took with what it started and waited for; daemons it left are not among them
+Result = collections.namedtuple("Result", "name command ok seconds tests failures processor", defaults=((), 0))
 
 
 def say(text):
@@ -32,12 +33,20 @@ class Running:
         proves = job.form.proves or job.stage.proves
         say(f"==> {self.name}: {proves} (about {job.form.cost} s; log {os.path.relpath(self.log, ROOT)})")
         self.began = self.told = time.monotonic()
-        self.busy = machine.busy_seconds()
+        self.busy, self.processor = machine.busy_seconds(), 0.0
         # Run as root, no Go test may leave itself out for want of it (hack/test/privileged).
         env = {**os.environ, "BOBTAIL_PRIVILEGED_TESTS": "1"} if os.geteuid() == 0 else None
         with self.log.open("w") as log:
             self.process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", job.form.command], cwd=ROOT, stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
+
+    def ended(self):
+        """Whether it has ended; then what it took of the processors is known."""
+        if self.process.returncode is None:
+            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode, self.processor = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        return self.process.returncode is not None
 
     def tell(self):
         """What it is doing, when nothing was said of it for a while."""
@@ -51,13 +60,13 @@ class Running:
         took, code = time.monotonic() - self.began, self.process.returncode
         text = self.log.read_text(errors="replace")
         tests = runlog.count(text)
-        say(f"    {self.name} {'ok' if code == 0 else 'FAILED'} in {took:.0f} s (machine busy {machine.busy_share(self.busy, took)} %): "
+        say(f"    {self.name} {'ok' if code == 0 else 'FAILED'} in {took:.0f} s ({self.processor:.0f} s of processors; machine busy {machine.busy_share(self.busy, took)} %): "
             f"{tests[0]} passed, {tests[1]} failed, {tests[2]} skipped")
         if code:
             for line in runlog.excerpt(text.splitlines()):
                 say("    | " + line)
             say(f"    stage {self.name} exited {code}; likely cause: {self.job.stage.cause}")
-        return Result(self.name, self.job.form.command, code == 0, round(took, 1), tests, runlog.failures(text) if code else ())
+        return Result(self.name, self.job.form.command, code == 0, round(took, 1), tests, runlog.failures(text) if code else (), round(self.processor, 1))
 
     def end(self):
         """Ends it and what it started, in order if it can."""
@@ -96,7 +105,7 @@ def play(jobs, keep_going, done=lambda result: None):
                 running.append(Running(pending.popleft()))
             time.sleep(LOOK_SECONDS)
             for one in list(running):
-                if one.process.poll() is None:
+                if not one.ended():
                     one.tell()
                     continue
                 running.remove(one)

@@ -133,6 +133,13 @@ class Played(unittest.TestCase):
         known = (stage("first", "[ ! -e busy ]; touch busy; sleep 0.3; rm busy"), stage("second", "[ ! -e busy ]", beside=("other",)))
         self.assertEqual([(r.name, r.ok) for r in self.play(*known)], [("first", True), ("second", True)])
 
+    def test_what_a_stage_took_of_the_processors_is_told(self):
+        spins = "import time\nwhile time.process_time() < 0.2: pass\n"
+        results = self.play(stage("spins", f"python3 -c '{spins}'"), stage("sleeps", "sleep 0.3"))
+        self.assertGreaterEqual(results[0].processor, 0.2)
+        self.assertLess(results[1].processor, 0.2)
+        self.assertRegex(run.processors(results), r"seconds of the clock: spins \d+ in \d+, sleeps 0 in \d+; together \d+$")
+
     def test_a_stage_at_work_says_what_it_does(self):
         (self.root / "log").mkdir()
         os.mkfifo(self.root / "go")
