@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Play stages: one at a time, beside another where that leaves the machine idle, with a sign of life twice a minute."""
+"""Play stages: one at a time, beside another where that leaves the machine idle, with a sign of life every few seconds."""
 import collections
 import os
 import pathlib
@@ -84,25 +84,36 @@ def may_start(stage, running):
     return all(name in stage.beside for name in running)
 
 
+def take_next(pending, running):
+    """Takes out the first job that may start beside those that run now (names); None while all have to wait."""
+    for job in pending:
+        if may_start(job.stage, running):
+            pending.remove(job)
+            return job
+    return None
+
+
 def expected(jobs):
     """Seconds that the jobs take together, by their costs."""
-    now, running = 0, {}
-    for job in jobs:
-        while not may_start(job.stage, running):
+    now, running, pending = 0, {}, list(jobs)
+    while pending:
+        while job := take_next(pending, running):
+            running[job.stage.name] = now + job.form.cost
+        if pending:
             now = min(running.values())
             running = {name: end for name, end in running.items() if end > now}
-        running[job.stage.name] = now + job.form.cost
     return max(running.values(), default=now)
 
 
 def play(jobs, keep_going, done=lambda result: None):
-    """Plays the jobs in their order and returns their results; after a failure only those that run already come to an end."""
+    """Plays the jobs and returns their results: in their order, but for one that may run now while those before it have to
+    wait. After a failure only those that run already come to an end."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    pending, running, results = collections.deque(jobs), [], []
+    pending, running, results = list(jobs), [], []
     try:
         while pending or running:
-            while pending and may_start(pending[0].stage, [r.name for r in running]):
-                running.append(Running(pending.popleft()))
+            while job := take_next(pending, [r.name for r in running]):
+                running.append(Running(job))
             time.sleep(LOOK_SECONDS)
             for one in list(running):
                 if not one.ended():

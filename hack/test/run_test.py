@@ -55,6 +55,7 @@ class Expected(unittest.TestCase):
         self.assertEqual(play.expected([job("a", 10), job("b", 20)]), 30)
         self.assertEqual(play.expected([job("a", 10), job("b", 4, "a"), job("c", 5)]), 15)
         self.assertEqual(play.expected([job("a", 10), job("b", 25, "a"), job("c", 5, "b")]), 25)
+        self.assertEqual(play.expected([job("a", 10), job("b", 5), job("c", 9, "a")]), 15)
         self.assertEqual(play.expected([]), 0)
 
 
@@ -132,6 +133,12 @@ class Played(unittest.TestCase):
     def test_others_run_one_after_the_other(self):
         known = (stage("first", "[ ! -e busy ]; touch busy; sleep 0.3; rm busy"), stage("second", "[ ! -e busy ]", beside=("other",)))
         self.assertEqual([(r.name, r.ok) for r in self.play(*known)], [("first", True), ("second", True)])
+
+    def test_one_that_may_run_does_not_wait_for_one_that_may_not(self):
+        # The last one is over before the second begins, which no other may run beside.
+        known = (stage("long", "until [ -e quick ]; do sleep 0.05; done"), stage("alone", "[ -e quick ]"), stage("quick", "touch quick", beside=("long",)))
+        results = self.play(*known)
+        self.assertEqual((results[-1].name, [r.ok for r in results]), ("alone", [True] * 3))
 
     def test_what_a_stage_took_of_the_processors_is_told(self):
         spins = "import time\nwhile time.process_time() < 0.2: pass\n"
