@@ -79,15 +79,16 @@ class Running:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def may_start(stage, running):
+def may_start(job, running):
     """Whether a stage may run beside those that run now (names)."""
-    return all(name in stage.beside for name in running)
+    beside = job.stage.beside if job.form.beside is None else job.form.beside
+    return all(name in beside for name in running)
 
 
 def take_next(pending, running):
     """Takes out the first job that may start beside those that run now (names); None while all have to wait."""
     for job in pending:
-        if may_start(job.stage, running):
+        if may_start(job, running):
             pending.remove(job)
             return job
     return None

@@ -40,8 +40,10 @@ def selected(known, name, only, skip):
     left_out = []
     if os.geteuid() != 0:
         left_out = [s.name for s in chosen if "root" in s.needs]
-        chosen = [s._replace(beside=()) for s in chosen]  # they would share loopback addresses (hack/dataplane, apart)
-    return [Job(s, s.forms[name]) for s in chosen if s.name not in left_out], left_out
+    jobs = [Job(s, s.forms[name]) for s in chosen if s.name not in left_out]
+    if os.geteuid() != 0:
+        jobs = [Job(j.stage, j.form._replace(beside=())) for j in jobs]  # they would share loopback addresses (hack/dataplane, apart)
+    return jobs, left_out
 
 
 def list_stages(jobs, state, kind):

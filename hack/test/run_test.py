@@ -42,7 +42,8 @@ class Table(unittest.TestCase):
         names = [s.name for s in stages.STAGES]
         self.assertEqual(len(names), len(set(names)))
         for i, s in enumerate(stages.STAGES):
-            self.assertLessEqual(set(s.beside), set(names[:i]), s.name)
+            for beside in (s.beside, *(form.beside or () for form in s.forms.values())):
+                self.assertLessEqual(set(beside), set(names[:i]), s.name)
 
     def test_the_short_list_fits_its_limit(self):
         self.assertLessEqual(play.expected([play.Job(s, s.forms[TEST]) for s in stages.STAGES if TEST in s.forms]), 900)
@@ -57,6 +58,13 @@ class Expected(unittest.TestCase):
         self.assertEqual(play.expected([job("a", 10), job("b", 25, "a"), job("c", 5, "b")]), 25)
         self.assertEqual(play.expected([job("a", 10), job("b", 5), job("c", 9, "a")]), 15)
         self.assertEqual(play.expected([]), 0)
+
+
+    def test_a_form_may_have_other_neighbours_than_its_stage(self):
+        short, whole = Form("true", 1, 2, beside=("a",)), Form("true", 1, 2)
+        known = stage("b", beside=("a", "c"))
+        self.assertEqual([play.may_start(play.Job(known, form), ["a", "c"]) for form in (short, whole)], [False, True])
+        self.assertEqual([play.may_start(play.Job(known, form), ["a"]) for form in (short, whole)], [True, True])
 
 
 class Failures(unittest.TestCase):
@@ -94,7 +102,7 @@ class Select(unittest.TestCase):
     def test_without_root_what_needs_it_is_named(self):
         with unittest.mock.patch("os.geteuid", return_value=1000):
             self.assertEqual(self.names(TEST, None, None), (["a", "d"], ["c"]))
-            self.assertEqual([j.stage.beside for j in run.selected(self.KNOWN, TEST, None, None)[0]], [(), ()])
+            self.assertEqual([j.form.beside for j in run.selected(self.KNOWN, TEST, None, None)[0]], [(), ()])
 
     def test_a_stage_of_another_list_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "no stage 'b' in test; there are: a, c, d"):
