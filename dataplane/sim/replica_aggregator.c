@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "replica_check.h"
+#include "replica_check_majority.h"
 #include "replica_member.h"
 #include "replica_net.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "replica_check.h"
+#include "replica_check_state.h"
 #include "replica_clients.h"
 #include "replica_net.h"
 #include "replica_sessions.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "replica_apart.h"
-#include "replica_check.h"
+#include "replica_check_history.h"
 #include "replica_net.h"
 #include "replica_sessions.h"
 

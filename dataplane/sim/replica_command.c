@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "option.h"
 #include "parallel.h"
-#include "replica_check.h"
+#include "replica_record.h"
 #include "replica_counts.h"
 #include "replica_figures.h"
 #include "replica_run.h"

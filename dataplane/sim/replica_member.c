@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "replica_apart.h"
 #include "replica_check.h"
+#include "replica_check_state.h"
 #include "replica_clients.h"
 #include "replica_diverge.h"
 #include "replica_net.h"

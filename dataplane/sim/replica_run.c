@@ -8,7 +8,7 @@
 
 #include "replica_aggregator.h"
 #include "replica_apart.h"
-#include "replica_check.h"
+#include "replica_check_history.h"
 #include "replica_clients.h"
 #include "replica_diverge.h"
 #include "replica_faults.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "replica_check.h"
+#include "replica_record.h"
 
 /* Sends come round after a multiple of the request ids of a pair, and so late that none is a write's twice: one that is
  * refused is sent again at once. */

@@ -121,6 +121,15 @@ class Shape(Tree):
         found = {f.place.split()[1]: f.parameters for name in ("a.c", "b.go") for f in shape.functions_of(name) if f.place.split()[1] != "none"}
         self.assertEqual(found, {"two": 2, "three": 3})
 
+    def test_what_was_counted_is_kept_until_the_file_changes(self):
+        self.file("a.c", self.C)
+        self.file("b.go", self.GO)
+        before = shape.functions()
+        with unittest.mock.patch.object(shape, "functions_of", lambda name: self.fail(name)):
+            self.assertEqual(shape.functions(), before)
+        self.file("b.go", self.GO.replace("a < b", "a < b && b < 9"))
+        self.assertEqual([f.complexity for f in shape.functions()], [3, 3])
+
     def test_tests_count_for_parameters_only(self):
         f = shape.Function
         with unittest.mock.patch.object(shape, "functions", lambda: [f(2, 9, "a", False), f(7, 30, "b", True), f(8, 16, "c", False)]):

@@ -37,9 +37,9 @@ LONGEST = ("operator/internal/controller/apitest", "charts", "operator/internal/
            "operator/internal/switches/packets", "operator/internal/plugin", "clients/go/r2p2/interop", "clients/go/r2p2", "hack/p4/suite")
 
 
-def packages(patterns):
+def packages(patterns, root=ROOT):
     """{import path: its folder and files} of those that have tests."""
-    out = subprocess.run(["go", "list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles", *patterns], cwd=ROOT,
+    out = subprocess.run(["go", "list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles", *patterns], cwd=root,
                          check=True, stdout=subprocess.PIPE, text=True).stdout
     decoder, found, at = json.JSONDecoder(), {}, 0
     while at < len(out.rstrip()):

@@ -42,7 +42,8 @@ class Table(unittest.TestCase):
         names = [s.name for s in stages.STAGES]
         self.assertEqual(len(names), len(set(names)))
         for i, s in enumerate(stages.STAGES):
-            self.assertLessEqual(set(s.beside), set(names[:i]), s.name)
+            for beside in (s.beside, *(form.beside or () for form in s.forms.values())):
+                self.assertLessEqual(set(beside), set(names[:i]), s.name)
 
     def test_the_short_list_fits_its_limit(self):
         self.assertLessEqual(play.expected([play.Job(s, s.forms[TEST]) for s in stages.STAGES if TEST in s.forms]), 900)
@@ -55,7 +56,15 @@ class Expected(unittest.TestCase):
         self.assertEqual(play.expected([job("a", 10), job("b", 20)]), 30)
         self.assertEqual(play.expected([job("a", 10), job("b", 4, "a"), job("c", 5)]), 15)
         self.assertEqual(play.expected([job("a", 10), job("b", 25, "a"), job("c", 5, "b")]), 25)
+        self.assertEqual(play.expected([job("a", 10), job("b", 5), job("c", 9, "a")]), 15)
         self.assertEqual(play.expected([]), 0)
+
+
+    def test_a_form_may_have_other_neighbours_than_its_stage(self):
+        short, whole = Form("true", 1, 2, beside=("a",)), Form("true", 1, 2)
+        known = stage("b", beside=("a", "c"))
+        self.assertEqual([play.may_start(play.Job(known, form), ["a", "c"]) for form in (short, whole)], [False, True])
+        self.assertEqual([play.may_start(play.Job(known, form), ["a"]) for form in (short, whole)], [True, True])
 
 
 class Failures(unittest.TestCase):
@@ -93,7 +102,7 @@ class Select(unittest.TestCase):
     def test_without_root_what_needs_it_is_named(self):
         with unittest.mock.patch("os.geteuid", return_value=1000):
             self.assertEqual(self.names(TEST, None, None), (["a", "d"], ["c"]))
-            self.assertEqual([j.stage.beside for j in run.selected(self.KNOWN, TEST, None, None)[0]], [(), ()])
+            self.assertEqual([j.form.beside for j in run.selected(self.KNOWN, TEST, None, None)[0]], [(), ()])
 
     def test_a_stage_of_another_list_is_refused(self):
         with self.assertRaisesRegex(SystemExit, "no stage 'b' in test; there are: a, c, d"):
@@ -132,6 +141,19 @@ class Played(unittest.TestCase):
     def test_others_run_one_after_the_other(self):
         known = (stage("first", "[ ! -e busy ]; touch busy; sleep 0.3; rm busy"), stage("second", "[ ! -e busy ]", beside=("other",)))
         self.assertEqual([(r.name, r.ok) for r in self.play(*known)], [("first", True), ("second", True)])
+
+    def test_one_that_may_run_does_not_wait_for_one_that_may_not(self):
+        # The last one is over before the second begins, which no other may run beside.
+        known = (stage("long", "until [ -e quick ]; do sleep 0.05; done"), stage("alone", "[ -e quick ]"), stage("quick", "touch quick", beside=("long",)))
+        results = self.play(*known)
+        self.assertEqual((results[-1].name, [r.ok for r in results]), ("alone", [True] * 3))
+
+    def test_what_a_stage_took_of_the_processors_is_told(self):
+        spins = "import time\nwhile time.process_time() < 0.2: pass\n"
+        results = self.play(stage("spins", f"python3 -c '{spins}'"), stage("sleeps", "sleep 0.3"))
+        self.assertGreaterEqual(results[0].processor, 0.2)
+        self.assertLess(results[1].processor, 0.2)
+        self.assertRegex(run.processors(results), r"seconds of the clock: spins \d+ in \d+, sleeps 0 in \d+; together \d+$")
 
     def test_a_stage_at_work_says_what_it_does(self):
         (self.root / "log").mkdir()

@@ -189,7 +189,7 @@ var planCases = []struct {
 		[]string{"[fd00:1::b]:30080 RoundRobin on node-b"}},
 	{"policy and weights", service(func(s *corev1.Service) {
 		s.Annotations[v1alpha1.AnnotationPolicy] = "Least"
-		s.Annotations[v1alpha1.AnnotationNodeWeights] = "node-a=3, node-x=2"
+		s.Annotations[v1alpha1.AnnotationNodeWeights] = "node-x=2,, node-a=3"
 	}), []discoveryv1.EndpointSlice{slice(80, "10.0.0.1@node-a", "10.0.0.2@node-b")},
 		[]string{"192.0.2.1:80 Least 10.0.0.1@node-a*3 10.0.0.2@node-b*1"}},
 	{"a named port that some pods resolve otherwise", service(func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("http") }),

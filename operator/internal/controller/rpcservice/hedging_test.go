@@ -72,6 +72,9 @@ func TestR254AutoDecides(t *testing.T) {
 		if got.Mode != c.mode || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %s %s %q", c.name, got.Mode, got.Reason, got.Message)
 		}
+		if got.LoadPercent == nil || got.Reason == v1alpha1.HedgingOverloaded && *got.LoadPercent != 104 {
+			t.Errorf("%s: %+v", c.name, got)
+		}
 	}
 }
 
