@@ -31,7 +31,7 @@ func main() {
 }
 
 func write(w io.Writer, crds string) error {
-	fmt.Fprint(w, "# API reference\n\nGenerated from the CRDs by `make generate`. Group `bobtail.dev`, category `bobtail` (`kubectl get bobtail`).\n")
+	fmt.Fprint(w, "# API reference\n\nGenerated from the CRDs by `make generate`. Group `bobtail.dev`, category `bobtail` (`kubectl get bobtail`).\nA letter with a number, such as C-6, is a rule of the [protocol](protocol.md).\n")
 	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("no CRDs in %s (run from the top of the repository): %v", crds, err)

@@ -12,7 +12,8 @@ cluster suite (e2e/suites/mainjob/docs_test.go) runs the `cluster` blocks and ha
 the API server judge every manifest that a page shows.
 
   docs.py check          tags are present; every relative link leads to a file; every rule id a test cites stands in the
-                         protocol page, which also says what letters rules have; the simulator's page lists every
+                         protocol page, which also says what letters rules have; a page that names a rule links to
+                         that page; the simulator's page lists every
                          planted bug; every "commit <id>" is one of the history; decisions are numbered without gaps
   docs.py planted        print that table
   docs.py run TAG        run the blocks of that tag, one shell a file, in order
@@ -105,6 +106,21 @@ def check_rules():
     stated = stated_rules((ROOT / PATHS["protocol"]).read_text())
     cited = cited_rules("".join(sorted({letter for letter, _ in stated})))
     return [f"{place}: cites {'-'.join(rule)}, which {PATHS['protocol']} does not state" for rule, place in sorted(cited.items()) if rule not in stated]
+
+
+def unexplained(text, letters):
+    """The first rule id of a page that does not say where rules stand; None: it names none, or links to their page."""
+    bare = CODE.sub("", text)
+    named = re.search(rf"\b[{letters}]-\d{{1,3}}a?\b", bare)
+    return named[0] if named and pathlib.Path(PATHS["protocol"]).name not in bare else None
+
+
+def check_explained():
+    """Readers of manuals meet a rule's id before they know that there are rules."""
+    letters = "".join(sorted({letter for letter, _ in stated_rules((ROOT / PATHS["protocol"]).read_text())}))
+    named = {page.relative_to(ROOT): unexplained(page.read_text(), letters) for page in pages()
+             if page != ROOT / PATHS["protocol"] and not str(page.relative_to(ROOT)).startswith(("docs/lab/", "docs/decisions/"))}
+    return [f"{page}: names {rule} and does not link to {PATHS['protocol']}" for page, rule in named.items() if rule]
 
 
 def planted_table():
@@ -205,7 +221,7 @@ def listing(tag):
 def main(argv):
     if argv == ["check"]:
         commits, not_asked = check_commits()
-        bad = check_tags() + check_links() + check_rules() + check_planted() + misnumbered(ROOT / PATHS["decisions"]) + commits
+        bad = check_tags() + check_links() + check_rules() + check_explained() + check_planted() + misnumbered(ROOT / PATHS["decisions"]) + commits
         print("\n".join(bad) if bad else "docs: every shell block is tagged, every link leads to a file, every cited rule is stated, the planted bugs are listed")
         if not_asked:
             print(f"docs: {not_asked}")

@@ -29,6 +29,15 @@ class Links(unittest.TestCase):
         self.assertEqual(self.broken("```c\na\nb\n```\n[a](gone.md)\n"), ["5: a link to gone.md, which is not there"])
 
 
+class Rules(unittest.TestCase):
+    def test_a_page_that_names_a_rule_says_where_rules_stand(self):
+        self.assertEqual(docs.unexplained("A credit (R-63) goes back.\n\nSo it does (R-64).\n", "RM"), "R-63")
+        self.assertIsNone(docs.unexplained("A credit ([R-63](../reference/protocol.md)) goes back (R-64).\n", "RM"))
+
+    def test_what_no_rule_is_called_is_none(self):
+        self.assertIsNone(docs.unexplained("UTF-8, X-1, `R-1` and\n```\nR-2\n```\n", "RM"))
+
+
 class Files(unittest.TestCase):
     def test_files_of_a_page_are_written_where_it_says(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Are the pages plain to read, and do their links lead somewhere?
 
-  prose.py check           links and anchors; sentences over 40 words; a mean over 16 words a page
+  prose.py check           links and anchors; sentences over 40 words; a mean over 16 words a page; days and commits in manuals
   prose.py measure FILE    docs_* figures for hack/docs/site's report
   prose.py long [PAGE]...  every sentence over 40 words, with its line
   prose.py means           words and sentences of each page, the heaviest first
@@ -44,6 +44,7 @@ LINKED = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\](?:\([^)]*\)|\[[^\]]*\])")
 TARGET = re.compile(r"(?<!\\)\]\(<?([^)\s>]*)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)", re.M)
 NAMED = re.compile(r"""<[a-zA-Z][^>]*\s(?:id|name)=["']([^"']+)["']""")
 HREF = re.compile(r"""<[a-zA-Z][^>]*\s(?:href|src)=["']([^"']+)["']""")
+DATED = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b|\bcommits?\s+[0-9a-f]{7,40}\b")
 SHORT = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|cf|vs|Fig|fig|No|resp|approx|al)\.$")
 END = re.compile(r"[.!?]+[\"'”’)\]*_]*(?=\s+[\"'“‘(\[*_]*[A-Z0-9`\x00À-ÖØ-Þ])")
 CODE = "\x00"  # stands for code, as one word
@@ -173,6 +174,13 @@ def judged():
     return [p for p in every() if not name(p).startswith(APART) and name(p) not in GENERATED]
 
 
+def dated(text):
+    """(line, what) of the days and commits that a page names: when something was measured is told in docs/lab."""
+    for number, line in outside_code(text):
+        if m := DATED.search(plain(line)):
+            yield number, m[0]
+
+
 def counts(page):
     """{over: sentences over 40 words, words, sentences} of a page."""
     lengths = [n for _, n, _ in sentences(page.read_text())]
@@ -212,6 +220,7 @@ def figures():
 
 def check():
     bad = [f"{name(p)}:{line}: {what}" for p in with_links() for line, what in broken(p)]
+    bad += [f"{name(p)}:{line}: {what}: how and when something was measured goes to docs/lab" for p in judged() for line, what in dated(p.read_text())]
     listed = json.loads(OWING.read_text()) if OWING.exists() else {}
     bad += worse({name(p): counts(p) for p in judged()}, listed)
     print("\n".join(bad) if bad else f"docs: every link leads to a heading; {len(listed)} pages are still too long; {figures()}")

@@ -70,6 +70,17 @@ class Anchors(unittest.TestCase):
         self.assertEqual(self.broken(page="`[a](#top)`\n```\n[b](gone.md)\n```\n"), [])
 
 
+class Dated(unittest.TestCase):
+    def found(self, text):
+        return [line for line, _ in prose.dated(text)]
+
+    def test_a_day_or_a_commit_belongs_to_the_lab(self):
+        self.assertEqual(self.found("On 2026-11-25 it held.\n\nIt printed (commit 3d0bb20):\n\n| a | 2026-11-25 |\n"), [1, 3, 5])
+
+    def test_what_a_program_prints_or_takes_may_have_one(self):
+        self.assertEqual(self.found("`orders/2026-11-26`\n```\n2026-11-24T00:05:31Z load info\n```\n[lab](../lab/2026-11-26.md) a commit of yours\n"), [])
+
+
 class NoWorse(unittest.TestCase):
     LONG = {"over": 1, "words": 200, "sentences": 10}  # 20 words a sentence
     GOOD = {"over": 0, "words": 160, "sentences": 10}

@@ -38,14 +38,14 @@ BARS = [("router, fast path", "proxy_cpu_us_per_request_router_fast_path_keys"),
 
 
 def measured(page):
-    """{figure: (value, goal, verdict, date)} of both tables of the lab's page."""
+    """{figure: (value, goal, verdict)} of both tables of the lab's page."""
     found = {}
     for suite in ("bench", "bench-crab"):
         for line in table.parts(page, suite)[1].splitlines():
             if line.startswith("| `"):
-                name, value, _, goal, verdict, date, _ = [c.strip() for c in line.replace("\\|", "").split("|")[1:-1]]
+                name, value, _, goal, verdict, _, _ = [c.strip() for c in line.replace("\\|", "").split("|")[1:-1]]
                 number = value.partition(" ")[0]
-                found[name.strip("`")] = None if number == "missing" else float(number), goal, verdict, date
+                found[name.strip("`")] = None if number == "missing" else float(number), goal, verdict
     return found
 
 
@@ -61,13 +61,12 @@ def bound(goal):
 
 
 def markdown(found):
-    body, dates = ["| question | answer | goal met? | figure |", "|---|---|---|---|"], set()
+    body = ["| question | answer | goal met? | figure |", "|---|---|---|---|"]
     for question, figure, how in ROWS:
-        value, goal, verdict, date = found[figure]
-        dates.add(date)
+        value, goal, verdict = found[figure]
         met = {"ok": "yes: " + bound(goal), "-": "none set"}.get(verdict, "**no**: " + bound(goal))
         body.append(f"| {question} | {said(value, how)} | {met} | `{figure}` |")
-    return "\n".join(body) + f"\n\nMeasured on {' and '.join(sorted(dates))}."
+    return "\n".join(body)
 
 
 def picture(found):

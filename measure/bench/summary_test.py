@@ -34,6 +34,7 @@ class Summary(unittest.TestCase):
         self.assertIn("| nothing that can be measured | yes: at most 0.1 |", text)
         self.assertIn("| 0.61 of its processor time | **no**: at most a third |", text)
         self.assertIn("| not measured | **no**: at least 0.7 |", text)
+        self.assertNotIn("2026-", text)  # the lab says when
 
     def test_the_longest_bar_is_the_dearest(self):
         drawn = summary.picture(self.found(proxy_cpu_us_per_request_nginx=("40 us", "", "-")))

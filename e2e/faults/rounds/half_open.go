@@ -49,8 +49,6 @@ func (r *runner) checkAnswered(v *verdict, loads []*load) {
 	for _, l := range loads {
 		share := float64(l.Completed) / float64(max(1, l.Offered))
 		v.hold(share >= legitShare, "half-open", "%s: %d of %d requests were answered beside requests that never become whole (K-15, R-63)", l.name, l.Completed, l.Offered)
-		if r.total.answered == 0 || share < r.total.answered {
-			r.total.answered = share
-		}
+		r.total.unanswered = max(r.total.unanswered, 1-share)
 	}
 }

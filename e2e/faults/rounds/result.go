@@ -53,7 +53,7 @@ func (r *Result) WriteMeasurements(file string) error {
 		{"open_files_grown", t.filesGrown}, {"rss_grown_kib_max", t.rssGrown},
 	}
 	if t.faults[string(halfOpen)] > 0 {
-		rows = append(rows, row{"halfopen_legit_answered_share", t.answered})
+		rows = append(rows, row{"halfopen_legit_answered_share", 1 - t.unanswered})
 	}
 	text, err := json.Marshal(rows)
 	if err != nil {

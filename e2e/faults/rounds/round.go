@@ -23,7 +23,7 @@ type totals struct {
 	failover                        int
 	creditsBack                     time.Duration // longest wait beyond the idle second
 	capacityRatio                   float64       // lowest after over before
-	answered                        float64       // least share of a load beside half-open requests
+	unanswered                      float64       // largest share of a load beside half-open requests
 	sanitizers                      []string
 	filesGrown                      int
 	rssGrown                        int // KiB, the most of any process between two quiet moments

@@ -155,6 +155,18 @@ func TestFailoverOfOneRouter(t *testing.T) {
 	}
 }
 
+// K-15: the least share of any load is the figure, one without any answer too.
+func TestTheLeastShareBesideHalfOpenRequests(t *testing.T) {
+	r, v := &runner{total: &totals{}}, &verdict{}
+	of := func(completed, offered uint64) *load {
+		return &load{tally: tally{Completed: completed, Offered: offered}}
+	}
+	r.checkAnswered(v, []*load{of(995, 1000), of(0, 1000), of(1000, 1000)})
+	if got := 1 - r.total.unanswered; got != 0 || len(v.failures) != 1 {
+		t.Errorf("%g, %v", got, v.failures)
+	}
+}
+
 // A machine that stood still for a time-out has three requests of a socket end at once, behind which others are under way.
 func TestFailoverTimeoutsUnderWay(t *testing.T) {
 	l := &load{}

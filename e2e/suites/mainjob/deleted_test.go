@@ -20,7 +20,7 @@ import (
 // reach every pod.
 var made = []string{
 	"service/" + service, "service/" + service + "-servers", "networkpolicy/" + service + "-router", "networkpolicy/" + service + "-server",
-	"poddisruptionbudget/" + service + "-router", "role/" + service + "-sidecar", "rolebinding/" + service + "-sidecar",
+	"poddisruptionbudget/" + service + "-router", "poddisruptionbudget/" + service + "-server", "role/" + service + "-sidecar", "rolebinding/" + service + "-sidecar",
 	"configmap/" + service + "-dataplane", "secret/" + service + "-tls", "deployment/" + service + "-server", "deployment/" + service + "-router",
 	"serviceaccount/" + service + "-sidecar",
 }
@@ -38,6 +38,7 @@ func deletedByHand(ctx context.Context, t *testing.T, s *suite) {
 	job := steady("load-deleted")
 	job.Duration = 20 * time.Minute
 	var unrepaired []string
+	check(t, s.allListed(ctx))
 	r := underLoad(ctx, t, s, job, func(ctx context.Context) error {
 		for _, o := range made {
 			unrepaired = append(unrepaired, s.deleted(ctx, o)...)
@@ -56,6 +57,26 @@ func deletedByHand(ctx context.Context, t *testing.T, s *suite) {
 	if r.Failed() > 10 || r.Sent < 10000 {
 		t.Errorf("%d of %d requests failed while objects were deleted; want at most 10 of at least 10000: %s", r.Failed(), r.Sent, r.Failures())
 	}
+}
+
+// allListed fails where the operator makes an object that nobody deletes here.
+func (s *suite) allListed(ctx context.Context) error {
+	out, err := s.env.Kubectl(ctx, "-n", namespace, "get", "serviceaccounts,roles,rolebindings,services,endpointslices,networkpolicies,poddisruptionbudgets,configmaps,secrets,deployments",
+		"-o", `jsonpath={range .items[?(@.metadata.ownerReferences[0].kind=="RpcService")]}{.kind}/{.metadata.name}{"\n"}{end}`)
+	if err != nil {
+		return err
+	}
+	listed := slices.Concat(append(slices.Clone(pairs), made)...)
+	owned := strings.Fields(strings.ToLower(out))
+	if len(owned) < len(made) {
+		return fmt.Errorf("%d objects of the service, %d listed: %v", len(owned), len(made), owned)
+	}
+	for _, o := range owned {
+		if !slices.Contains(listed, o) {
+			return fmt.Errorf("the operator makes %s, and nobody deletes it here", o)
+		}
+	}
+	return nil
 }
 
 // deleted deletes objects and says which are not back, and whether the service is not

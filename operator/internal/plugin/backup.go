@@ -36,7 +36,7 @@ func backupCommand(s streams, connect connector) *cobra.Command {
 		Long: "Makes a Job, or with --schedule a CronJob, that copies the disk of the group's first member while it runs, and opens the copy to see that\n" +
 			"it is whole. Each copy is a folder of the volume, named like the pod that made it. With --keep the oldest copies of this\n" +
 			"group are removed after each new one. `spec.restore` begins a group with one.",
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "the NAME of a ReplicationGroup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := connect()
 			if err != nil {

@@ -38,7 +38,7 @@ type load struct {
 func benchCommand(s streams, connect connector) *cobra.Command {
 	l := load{duration: 10 * time.Second, timeout: time.Second, connections: 16, requestBytes: 64, output: "table"}
 	cmd := &cobra.Command{
-		Use: "bench rpcsvc/NAME --rate=RPS", Short: "Offer load to a service from inside the cluster and print what it measured", Args: cobra.ExactArgs(1),
+		Use: "bench rpcsvc/NAME --rate=RPS", Short: "Offer load to a service from inside the cluster and print what it measured", Args: takes(1, 1, "rpcsvc/NAME"),
 		ValidArgsFunction: serviceNames(connect),
 		Long:              "Runs the load image as a Job beside the service: open loop, Poisson arrivals, latency counted\nfrom the times the arrivals should have left. The Job is deleted afterwards.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,7 +31,7 @@ import (
 func bundleCommand(s streams, connect connector) *cobra.Command {
 	path, system := "bobtail-support.tar.gz", "bobtail-system"
 	cmd := &cobra.Command{
-		Use: "support-bundle", Short: "Collect objects, status, counters and logs; secrets are left out", Args: cobra.NoArgs,
+		Use: "support-bundle", Short: "Collect objects, status, counters and logs; secrets are left out", Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := connect()
 			if err != nil {

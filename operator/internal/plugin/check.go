@@ -27,13 +27,13 @@ func checkCommand(s streams, connect connector) *cobra.Command {
 	var f format
 	var host string
 	cmd := &cobra.Command{
-		Use: "check", Short: "Before and after an installation: Kubernetes, kernels, network, rights, admission", Args: cobra.NoArgs,
+		Use: "check", Short: "Before and after an installation: Kubernetes, kernels, network, rights, admission", Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
 			if host != "" {
-				return answer(s, f, thisHost(host))
+				return checkThisHost(s, f, host)
 			}
 			c, err := connect()
 			if err != nil {
@@ -129,7 +129,7 @@ func (c *cluster) network(ctx context.Context) verdict {
 			}
 		}
 	}
-	return verdict{subject, unknown, "no network plugin that is known by name", "UDP from pod to pod has to pass: ports 8000 and up, 9000"}
+	return verdict{subject, unknown, "no network plugin that is known by name", "UDP from pod to pod has to pass, ports 8000 and up, 9000: once Bobtail is installed, kubectl bobtail connectivity test tries it"}
 }
 
 // admission: whether the namespace admits what the fast path's routers ask for.

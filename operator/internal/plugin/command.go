@@ -29,6 +29,7 @@ func Command(version string, out, errs io.Writer) *cobra.Command {
 	}
 	root.SetOut(out)
 	root.SetErr(errs)
+	root.SetFlagErrorFunc(wrongFlag)
 	// kubectl's own flags of that name: --kubeconfig, --context, -n, --as, ...
 	root.PersistentFlags().StringVar(&rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig file")
 	clientcmd.BindOverrideFlags(overrides, root.PersistentFlags(), clientcmd.RecommendedConfigOverrideFlags(""))

@@ -45,7 +45,7 @@ func connectivityTestCommand(s streams, connect connector) *cobra.Command {
 	var f format
 	p := paths{most: mostNodes, timeout: 3 * time.Minute, every: time.Second}
 	cmd := &cobra.Command{
-		Use: "test", Short: "A client and a server pod on each node; a verdict for each path between them", Args: cobra.NoArgs,
+		Use: "test", Short: "A client and a server pod on each node; a verdict for each path between them", Args: takes(0, 0, "no argument"),
 		Long: "Starts a server and a client pod on each node, in the namespace of -n, and a service with routers.\n" +
 			"Clients send R2P2 to each server and through the routers, and open connections through CRAB, in every\n" +
 			"family that the pods have. Everything is deleted afterwards, also when it is interrupted.",

@@ -21,7 +21,7 @@ func explainCommand(s streams, connect connector) *cobra.Command {
 	var clients []string
 	var f format
 	cmd := &cobra.Command{
-		Use: "explain slo/NAME | rg/NAME", Short: "Why an objective is not met, or a group does not answer: each cause with its evidence", Args: cobra.ExactArgs(1),
+		Use: "explain slo/NAME | rg/NAME", Short: "Why an objective is not met, or a group does not answer: each cause with its evidence", Args: takes(1, 1, "slo/NAME or rg/NAME"),
 		ValidArgsFunction: explainedNames(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

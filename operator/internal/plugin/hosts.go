@@ -5,6 +5,8 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,6 +41,16 @@ func (c *cluster) hosts(ctx context.Context) (out []verdict) {
 // before anything is installed. The kubelet is not asked.
 func thisHost(root string) []verdict {
 	return judgeHost("this host", hostfacts.Read(hostfacts.Sources{Root: root, Links: hostfacts.Links, XDP: hostfacts.XDP}))
+}
+
+// checkThisHost refuses a folder that is no machine's root: it would lack everything.
+func checkThisHost(s streams, f format, root string) error {
+	for _, part := range []string{"proc", "sys"} {
+		if at, err := os.Stat(filepath.Join(root, part)); err != nil || !at.IsDir() {
+			return fmt.Errorf("--host: must be a folder with proc and sys, such as /; %s has no %s", root, part)
+		}
+	}
+	return answer(s, f, thisHost(root))
 }
 
 // judgeHost is one line of what a machine has, and one for each thing that it lacks or

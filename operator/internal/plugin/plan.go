@@ -51,7 +51,7 @@ func planCommand(s streams, connect connector) *cobra.Command {
 	o := planOptions{percentile: "99", overheadFrom: "--overhead", perReplica: 1, router: v1alpha1.RpcServiceRouter{Policy: v1alpha1.PolicyJBSQ, WorkerQueueDepth: 3}}
 	var form format
 	cmd := &cobra.Command{
-		Use: "plan [slo/NAME] --rate=RPS", Short: "Replicas, queue depth and cores for a target", Long: planHelp, Args: cobra.MaximumNArgs(1),
+		Use: "plan [slo/NAME] --rate=RPS", Short: "Replicas, queue depth and cores for a target", Long: planHelp, Args: takes(0, 1, "slo/NAME, or nothing"),
 		ValidArgsFunction: objectiveNames(connect),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := form.check(); err != nil {

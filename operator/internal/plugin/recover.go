@@ -37,7 +37,7 @@ func recoverCommand(s streams, connect connector) *cobra.Command {
 		Long: "Ends the group and begins another one, with another cluster id, from the disk of the member that is named. Writes that this member does not\n" +
 			"have are lost, also answered ones: name the one that has the most. Nothing is done before the group's name was typed. All claims of the old\n" +
 			"group stay.",
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "the NAME of a ReplicationGroup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := connect()
 			if err != nil {

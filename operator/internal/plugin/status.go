@@ -20,7 +20,7 @@ import (
 func statusCommand(s streams, own string, connect connector) *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use: "status", Short: "Operator, agents, kinds, services, groups and objectives: what is wrong, and the next command", Args: cobra.NoArgs,
+		Use: "status", Short: "Operator, agents, kinds, services, groups and objectives: what is wrong, and the next command", Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err

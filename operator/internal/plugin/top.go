@@ -17,7 +17,7 @@ func topCommand(s streams, connect connector) *cobra.Command {
 	all, window := false, 10
 	var f format
 	cmd := &cobra.Command{
-		Use: "top", Short: "What services and groups do now: rate, percentiles, queues, rejections, leaders", Args: cobra.NoArgs,
+		Use: "top", Short: "What services and groups do now: rate, percentiles, queues, rejections, leaders", Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if window < 1 || window > 600 {
 				return fmt.Errorf("--window: must be 1 to 600 seconds; got %d", window)

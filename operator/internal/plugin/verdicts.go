@@ -27,7 +27,11 @@ type verdict struct {
 
 // unseen is the verdict where reading failed.
 func unseen(subject string, err error) verdict {
-	return verdict{subject, unknown, err.Error(), "ask for the right to read it, or run this as somebody who has it"}
+	next := advice(err)
+	if next == "" {
+		next = "ask for the right to read it, or run this as somebody who has it"
+	}
+	return verdict{subject, unknown, err.Error(), next}
 }
 
 // errFailed makes the command's exit status 1; what failed stands in the output.

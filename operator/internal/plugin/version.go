@@ -23,7 +23,7 @@ func versionCommand(s streams, own string, connect connector) *cobra.Command {
 	var f format
 	local := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "Versions of the plugin, the operator, the agents and the cluster", Args: cobra.NoArgs,
+		Use: "version", Short: "Versions of the plugin, the operator, the agents and the cluster", Args: takes(0, 0, "no argument"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
