@@ -4,7 +4,11 @@ package cores
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
+
+	"github.com/bobtail-dev/bobtail/e2e/harness"
+	"github.com/bobtail-dev/bobtail/e2e/harness/schema"
 )
 
 // The cpuset of a container, in control groups of either version.
@@ -31,5 +35,26 @@ func TestServerLimit(t *testing.T) {
 	}
 	if p.limit() != "1" || p.restarts() != 3 || p.Metadata.Name != "s" || p.Status.QOSClass != "Burstable" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Manifests are such as the API server admits.
+func TestManifests(t *testing.T) {
+	s := &Suite{Env: &harness.Env{Version: "0.0.0"}}
+	example, err := os.ReadFile("../../../examples/tcp-afxdp.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions, err := schema.Read("../../../crds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{s.flowService(), string(example),
+		s.service(Service, "serve", "{mode: WorkStealing, minCores: 1, maxCores: 2, batchSize: 16}", "--service-time=fixed:1ms"),
+		s.service(own, "serve", "{mode: WorkStealing, maxCores: 1, cpus: Exclusive}", "--service-time=fixed:1ms"),
+		s.service(ignorant, "example", "{mode: WorkStealing, maxCores: 1}", "")} {
+		if judged, refused, err := definitions.Refused(text); err != nil || judged != 1 || len(refused) > 0 {
+			t.Errorf("%d judged, %v, %v in\n%s", judged, refused, err, text)
+		}
 	}
 }

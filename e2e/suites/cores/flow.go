@@ -41,7 +41,7 @@ spec:
     image: "localhost/bobtail/serve:%s"
     args: ["--service-time=fixed:%s", --occupy=sleep]
     resources: {requests: {cpu: 100m, memory: 64Mi}}
-  router: {replicas: 1, centralQueueLimit: 20, maxQueueMilliseconds: 100}
+  router: {replicas: 2, centralQueueLimit: 20, maxQueueMilliseconds: 100}
 `, bounded, Namespace, flowWorkers, s.Env.Version, flowSleep)
 }
 
