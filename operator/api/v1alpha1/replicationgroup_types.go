@@ -319,6 +319,12 @@ type ReplicationGroupStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	LagEntries *int64 `json:"lagEntries,omitempty"`
 
+	// statesUndecidedEntry is the entry after which the members' states differ and no
+	// majority has the same one; absent while it is not so. Nobody is fenced then.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	StatesUndecidedEntry *int64 `json:"statesUndecidedEntry,omitempty"`
+
 	// lastBackupTime is when the last backup by `kubectl bobtail backup` was complete.
 	// +optional
 	LastBackupTime *metav1.Time `json:"lastBackupTime,omitempty"`

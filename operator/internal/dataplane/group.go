@@ -201,6 +201,9 @@ type GroupState struct {
 
 	ConfigurationIndex uint64 `json:"configurationIndex"`
 	ChangePending      bool   `json:"changePending"`
+	// StatesUndecided is, of a leader, the entry after which no majority has the same
+	// state; 0: it is not so.
+	StatesUndecided uint64 `json:"statesUndecided"`
 	// Formed: all members that found the group have been up once.
 	Formed  bool          `json:"formed"`
 	Quorum  GroupQuorum   `json:"quorum"`
