@@ -66,6 +66,9 @@ type Group struct {
 	MaxSnapshotBytes      int    `json:"maxSnapshotBytes"`
 	InFlightLimit         int    `json:"inFlightLimit"`
 
+	// Sessions is how many writers are known whose writes are executed once; 0: 1024.
+	Sessions int `json:"sessions,omitempty"`
+
 	// Protocol is Raft when empty. The others say who answers a request.
 	Protocol     string `json:"protocol,omitempty"`
 	Repliers     string `json:"repliers,omitempty"`
