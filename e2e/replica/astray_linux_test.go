@@ -43,6 +43,38 @@ func TestAstray(t *testing.T) {
 	}
 }
 
+// All members execute a write otherwise, each in a way of its own. Nobody knows whose state is right: the leader says
+// so, nobody is fenced, and the group serves.
+func TestAllAstray(t *testing.T) {
+	p := begin(t, 3, 3, Kind{})
+	for _, m := range p.g.Members {
+		m.Kill()
+		m.Program = filepath.Join(build(), "tests", "run", "replica_astray")
+		p.must(p.g.Start(m))
+		p.must(p.g.AwaitReady(p.g.Members...))
+	}
+	p.round("all astray", func() {
+		p.must(until("writes at "+p.g.Members[0].Name, func() bool { return p.value(p.g.Members[0], "replica_executed_total", "write") >= 40 }))
+	})
+	p.must(until("the leader's word", func() bool {
+		l := p.g.Leader()
+		if l == nil {
+			return false
+		}
+		if s := p.g.Status(l); s != nil && s.Undecided != 0 {
+			return p.value(l, "replica_states_undecided_index", "") == s.Undecided && p.value(l, "replica_events_total", "states_undecided") >= 1
+		}
+		_ = p.g.Order(l, "transfer", nil) // states are compared where a term begins
+		return false
+	}))
+	for _, m := range p.g.Members {
+		if n := p.value(m, "replica_events_total", "fenced"); n != 0 {
+			t.Errorf("%s was fenced %d times, and no majority has the same state", m.Name, n)
+		}
+	}
+	p.round("after it", func() {})
+}
+
 // build is the folder of the C programs.
 func build() string {
 	wd, _ := os.Getwd()

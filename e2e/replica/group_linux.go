@@ -109,8 +109,10 @@ type Status struct {
 	Last    uint64 `json:"last"`
 	Formed  bool   `json:"formed"`
 	Pending bool   `json:"changePending"`
-	Removed []int  `json:"removed"`
-	Quorum  struct {
+	// Undecided is the entry after which no majority has the same state.
+	Undecided uint64 `json:"statesUndecided"`
+	Removed   []int  `json:"removed"`
+	Quorum    struct {
 		Voters int `json:"voters"`
 		Heard  int `json:"heard"`
 	} `json:"quorum"`

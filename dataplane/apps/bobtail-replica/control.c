@@ -48,6 +48,7 @@ static void add_gauges(struct replica_app *app, struct bt_ctl_samples *out)
     bt_ctl_add_gauge(out, "replica_last_index", s.core.last);
     bt_ctl_add_gauge(out, "replica_snapshot_index", s.core.snapshot);
     bt_ctl_add_gauge(out, "replica_disk_failed", s.phase == BT_MEMBER_FAILED);
+    bt_ctl_add_gauge(out, "replica_states_undecided_index", s.core.undecided);
     bt_ctl_add_gauge(out, "replica_voters", s.voters);
     bt_ctl_add_gauge(out, "replica_requests_waiting", s.in_flight);
 }
@@ -143,6 +144,7 @@ static void put_indices(struct bt_json_out *o, const struct bt_member_status *s)
     bt_json_out_close(o, '}');
     bt_json_out_u64(o, "configurationIndex", s->core.config_index);
     bt_json_out_bool(o, "changePending", s->core.config_index > s->core.commit);
+    bt_json_out_u64(o, "statesUndecided", s->core.undecided);
 }
 
 static void put_members(struct bt_json_out *o, const struct bt_member_status *s)

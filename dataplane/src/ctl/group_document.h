@@ -70,6 +70,7 @@ struct bt_group_document {
     int64_t log_entries, snapshot_entries; // a power of two; a snapshot after so many
     int64_t snapshot_bytes;                // of the largest snapshot
     int64_t in_flight;                     // clients' requests that wait at the leader, or are in the group by a box
+    int64_t sessions;                      // writers that are known; 0: not given, as many as there may be
     enum bt_group_protocol protocol;
     enum bt_group_repliers repliers;
     int64_t replier_bound; // B; 0: not given

@@ -1,40 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who answers a request. How much a member has to execute follows from indices alone: a new leader
 // counts afresh, and a member that is not heard of keeps what it had.
+//
+// The bound is on what a member has to execute. Who has least is judged by that and by the answers it owes: writes are
+// executed by all, so by execution alone members would differ only by the age of their last word, and whoever spoke
+// last would be given all that comes until somebody else speaks.
 #include "replica/apart.h"
 #include "replica/states.h"
 
-static uint32_t counts_for(const struct bt_replica *r, uint64_t index, uint16_t id)
+// What an entry is for a member: to be executed, to be answered.
+struct duty {
+    uint32_t executes, answers;
+};
+
+static struct duty duty_of(const struct bt_replica *r, uint64_t index, uint16_t id)
 {
     struct bt_entry e = replica_log_entry(&r->log, index);
-    bool reads = e.kind == BT_ENTRY_READ && bt_group_meta_get(e.body).replier == id;
-    return e.kind == BT_ENTRY_WRITE || reads ? 1 : 0;
+    bool answers = bt_group_is_request(&e) && bt_group_meta_get(e.body).replier == id;
+    return (struct duty){e.kind == BT_ENTRY_WRITE || answers, answers};
 }
 
-// Brings the depth of member i up to what it applied and what the log holds.
-static uint32_t depth(struct bt_replica *r, int i)
+// Brings what member i has before it up to what it applied and what the log holds.
+static void weigh(struct bt_replica *r, int i)
 {
     struct replica_peer *p = &r->peer[i];
     uint16_t id = r->config.member[i].id;
     uint64_t applied = id == r->conf.id ? r->applied : p->applied;
     uint64_t from = applied > r->log.base ? applied : r->log.base;
     if (from < p->depth_from || r->log.base > p->depth_from || r->log.last < p->depth_to || from > p->depth_to) {
-        p->depth = 0;
+        p->depth = p->owed = 0;
         p->depth_from = p->depth_to = from;
     }
     while (p->depth_to < r->log.last) {
-        p->depth += counts_for(r, ++p->depth_to, id);
+        struct duty d = duty_of(r, ++p->depth_to, id);
+        p->depth += d.executes;
+        p->owed += d.answers;
     }
     while (p->depth_from < from) {
-        p->depth -= counts_for(r, ++p->depth_from, id);
+        struct duty d = duty_of(r, ++p->depth_from, id);
+        p->depth -= d.executes;
+        p->owed -= d.answers;
     }
-    return p->depth;
 }
 
 // Does this member take the place of the best so far?
-static bool better(struct bt_replica *r, uint32_t d, uint32_t least, uint32_t able)
+static bool better(struct bt_replica *r, uint32_t before, uint32_t least, uint32_t able)
 {
-    return r->conf.apart.repliers == BT_REPLICA_RANDOM ? bt_rng_below(&r->rng, able) == 0 : d < least;
+    return r->conf.apart.repliers == BT_REPLICA_RANDOM ? bt_rng_below(&r->rng, able) == 0 : before < least;
 }
 
 uint16_t replica_replier(struct bt_replica *r)
@@ -43,12 +55,13 @@ uint16_t replica_replier(struct bt_replica *r)
     int best = -1, n = r->config.count;
     for (int k = 1; k <= n; k++) {
         int i = (r->replied_last + k) % n; // ties rotate
-        uint32_t d = depth(r, i);
-        bool may = r->config.member[i].role == BT_GROUP_VOTER && replica_states_differs(&r->peer[i]) == 0 &&
-                   d < r->conf.apart.bound;
-        if (may && better(r, d, least, ++able)) {
+        const struct replica_peer *p = &r->peer[i];
+        weigh(r, i);
+        bool may = r->config.member[i].role == BT_GROUP_VOTER && replica_states_differs(p) == 0 &&
+                   p->depth < r->conf.apart.bound;
+        if (may && better(r, p->depth + p->owed, least, ++able)) {
             best = i;
-            least = d;
+            least = p->depth + p->owed;
         }
     }
     if (best < 0) {

@@ -23,7 +23,7 @@ struct replica_peer {
     bool shared;                   // gets its entries by way of the aggregator
     bool granted;                  // its vote, or its answer to the question before
     uint64_t depth_from, depth_to; // what is counted in `depth`: entries after the one, up to the other
-    uint32_t depth;                // to execute, of those
+    uint32_t depth, owed;          // to execute, and to answer, of those
     struct bt_group_states states; // as it said last (states.h)
     struct bt_group_state right;   // what a majority has where this one differs; index 0: nowhere
     bool fenced;                   // it says that it knows

@@ -147,6 +147,7 @@ static bool make(struct bt_member *m, const struct bt_member_config *c, uint64_t
     snprintf(m->name, sizeof m->name, "%s", c->name);
     snprintf(m->folder, sizeof m->folder, "%s", c->folder);
     m->id = (uint16_t)bt_group_document_find(&m->document, m->name)->id;
+    m->sessions.most = (uint32_t)m->document.sessions;
     m->reply = malloc(MEMBER_REPLY_MAX);
     m->scratch = malloc(MEMBER_REQUEST_MAX);
     m->snapshot_room = zeroed((size_t)m->document.snapshot_bytes);

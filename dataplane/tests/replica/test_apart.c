@@ -115,6 +115,32 @@ static void r322_i10_nobody_has_more_than_the_bound_to_execute(void **state)
     bed_close(b);
 }
 
+// Writes are executed by all: one that spoke last, and so has one less before it, is not given all that comes.
+static void r324_who_spoke_last_is_not_given_all(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 64);
+    bed_lead(b);
+    uint64_t first = bed_status(b).last;
+    bt_replica_applied(b->r, first);
+    request(b, 1, false, "write");
+    for (uint16_t from = 2; from <= 3; from++) {
+        struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, from, bed_status(b).term);
+        m.append_reply = (struct bt_group_append_reply){
+            .flags = BT_GROUP_YES, .index = first + 1, .applied = from == 2 ? first + 1 : first};
+        bed_deliver(b, &m);
+    }
+    unsigned times[4] = {0};
+    for (uint16_t id = 2; id <= 7; id++) {
+        request(b, id, false, "write");
+        times[meta_at(b, first + id).replier]++;
+    }
+    assert_in_range(times[1], 1, 3);
+    assert_in_range(times[2], 1, 3);
+    assert_in_range(times[3], 1, 3);
+    bed_close(b);
+}
+
 static void r309_i8_the_beginning_is_acknowledged_and_the_rest_asked_for(void **state)
 {
     (void)state;
@@ -261,6 +287,7 @@ int main(void)
         cmocka_unit_test(r307_a_leader_orders_at_once_and_names_repliers_in_turn),
         cmocka_unit_test(r316_i14_a_duplicate_is_not_ordered_again),
         cmocka_unit_test(r322_i10_nobody_has_more_than_the_bound_to_execute),
+        cmocka_unit_test(r324_who_spoke_last_is_not_given_all),
         cmocka_unit_test(r309_i8_the_beginning_is_acknowledged_and_the_rest_asked_for),
         cmocka_unit_test(r320_who_has_a_body_gives_it_from_its_log_or_its_set),
         cmocka_unit_test(r315_the_set_is_bounded_and_what_nobody_orders_goes),

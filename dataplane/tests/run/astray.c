@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member of the built-in key-value service whose state goes astray once: with its 20th write it puts a key that
-// nobody asked for. Clients do not ask for that key, so what they see stays right. For e2e/replica.
+// nobody asked for, another one in each process. Clients do not ask for it, so what they see stays right. For
+// e2e/replica.
 #include "kv_service.h"
+
+#include <stdio.h>
+#include <unistd.h>
 
 enum { ASTRAY_AT = 20 };
 
 static void on_request(void *kv, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
 {
-    static const uint8_t nobody[] = {'P', 6, 'a', 's', 't', 'r', 'a', 'y'};
+    enum { KEY = 16 };
     static uint8_t ignored[KV_REPLY_MAX];
     static unsigned writes;
     if (!r2p2_replica_read_only(handle) && ++writes == ASTRAY_AT) {
-        kv_answer(kv, nobody, sizeof nobody, 0, ignored);
+        uint8_t nobody[2 + KEY + 1] = {'P', KEY};
+        snprintf((char *)nobody + 2, KEY + 1, "astray%010ld", (long)getpid());
+        kv_answer(kv, nobody, 2 + KEY, 0, ignored);
     }
     kv_service_recv(kv, handle, iov, iovcnt);
 }

@@ -143,6 +143,31 @@ static void r387_a_write_with_a_session_is_executed_once(void **state)
     bed_close(&b);
 }
 
+// Of as many writers as the document says: the one that was silent for longest is told that it is forgotten.
+static void r354_a_group_knows_as_many_sessions_as_its_document_says(void **state)
+{
+    (void)state;
+    formed(3, 3);
+    b.document.sessions = 2;
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_stop(&b, id);
+    }
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_start(&b, id);
+    }
+    for (uint64_t session = 71; session <= 73; session++) {
+        write_until_done(1, session, 1);
+        assert_int_equal(b.reply[0], BT_SESSION_DONE);
+    }
+    write_until_done(1, 73, 2);
+    assert_int_equal(b.reply[0], BT_SESSION_DONE);
+    write_until_done(1, 72, 2);
+    assert_int_equal(b.reply[0], BT_SESSION_DONE);
+    write_until_done(1, 71, 2);
+    assert_int_equal(b.reply[0], BT_SESSION_UNKNOWN);
+    bed_close(&b);
+}
+
 static void r347_all_that_was_acknowledged_is_there_after_all_ended(void **state)
 {
     (void)state;
@@ -560,6 +585,7 @@ int main(void)
         cmocka_unit_test(r386_who_does_not_lead_names_who_does),
         cmocka_unit_test(r328_reads_see_what_was_written_and_are_executed_at_one),
         cmocka_unit_test(r387_a_write_with_a_session_is_executed_once),
+        cmocka_unit_test(r354_a_group_knows_as_many_sessions_as_its_document_says),
         cmocka_unit_test(r347_all_that_was_acknowledged_is_there_after_all_ended),
         cmocka_unit_test(r395_a_snapshot_in_the_background_is_of_its_beginning),
         cmocka_unit_test(r395_what_was_written_in_the_background_is_void_after_a_restore),

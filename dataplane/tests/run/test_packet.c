@@ -179,6 +179,8 @@ static const struct {
     {"\"snapshotEntries\":4096", "\"snapshotEntries\":4097", "group.snapshotEntries"},
     {"\"maxSnapshotBytes\":16777216", "\"maxSnapshotBytes\":1", "group.maxSnapshotBytes"},
     {"\"inFlightLimit\":1000", "\"inFlightLimit\":4097", "group.inFlightLimit"},
+    {LIMIT, "\"inFlightLimit\":1000,\"sessions\":0},", "group.sessions"},
+    {LIMIT, "\"inFlightLimit\":1000,\"sessions\":1025},", "group.sessions"},
     {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\"]", "initialMembers"},
     {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m9\"]", "initialMembers[2]"},
     {"[\"m1\",\"m2\",\"m3\"]", "[\"m1\",\"m2\",\"m2\"]", "initialMembers[2]"},
@@ -265,6 +267,7 @@ static void documents_say_what_may_not_change(void **state)
         {"\"heartbeatMilliseconds\":30", "\"heartbeatMilliseconds\":31", "group.heartbeatMilliseconds"},
         {"\"logEntries\":16384", "\"logEntries\":32768", "group.logEntries"},
         {"\"maxSnapshotBytes\":16777216", "\"maxSnapshotBytes\":16777217", "group.maxSnapshotBytes"},
+        {"\"inFlightLimit\":1000", "\"inFlightLimit\":1000,\"sessions\":7", "group.sessions"},
         {"\"inFlightLimit\":1000", "\"inFlightLimit\":1001", NULL},
         {"10.0.0.2", "10.0.0.9", NULL},
     };

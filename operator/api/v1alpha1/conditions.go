@@ -507,6 +507,10 @@ const (
 	// EventMemberReplaced: a pod came with an empty disk and is taken in as a new member.
 	EventMemberReplaced = "MemberReplaced"
 
+	// EventStatesUndecided: the members' states differ, and no majority has the same one,
+	// so nobody knows whose is right.
+	EventStatesUndecided = "StatesUndecided"
+
 	// EventMemberRestarted: a member's pod was evicted for the present specification.
 	EventMemberRestarted = "MemberRestarted"
 

@@ -65,6 +65,7 @@ type ReplicationGroupList struct {
 // +kubebuilder:validation:XValidation:rule="self.protocol == oldSelf.protocol",message="`protocol` cannot be changed: members of two protocols do not understand each other; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.repliers) || self.protocol != 'Raft'",message="`repliers` may not be specified with `protocol` Raft: its leader answers every request; leave it out, or choose HovercRaft"
 // +kubebuilder:validation:XValidation:rule="has(self.repliers) == has(oldSelf.repliers) && (!has(self.repliers) || self.repliers == oldSelf.repliers)",message="`repliers` cannot be changed: all members must choose alike; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="has(self.sessions) == has(oldSelf.sessions) && (!has(self.sessions) || self.sessions == oldSelf.sessions)",message="`sessions` cannot be changed: all members must forget the same writer at the same entry; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="`restore` cannot be changed: a group begins once; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.restore) || self.storage.policy == 'Always'",message="`restore` may not be specified with `storage.policy` Volatile: its members keep no disk that could be filled"
@@ -113,6 +114,11 @@ type ReplicationGroupSpec struct {
 	// +kubebuilder:validation:Maximum=4096
 	InFlightLimit int32 `json:"inFlightLimit,omitempty"`
 
+	// sessions says of how many writers members know what they asked last. Their writes
+	// are executed once, however often they are asked for. 1024 when absent.
+	// +optional
+	Sessions *GroupSessions `json:"sessions,omitempty"`
+
 	// imagePullSecrets name Secrets of this namespace for pulling the image.
 	// +optional
 	// +listType=map
@@ -142,6 +148,17 @@ type GroupRestore struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$')",message="`path` must be a path below the top of the volume, of letters, digits, `-`, `_` and `.`: give one such as orders/2026-11-26"
 	Path string `json:"path,omitempty"`
+}
+
+// GroupSessions bounds the table of writers whose writes are executed once.
+type GroupSessions struct {
+	// limit of writers. With more, the one that was silent for longest is forgotten, and
+	// told so when it comes back. Each takes up to 1 KiB of memory and of a snapshot.
+	// +optional
+	// +kubebuilder:default=1024
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Limit int32 `json:"limit,omitempty"`
 }
 
 // GroupRepliers says who answers a request.
@@ -318,6 +335,12 @@ type ReplicationGroupStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	LagEntries *int64 `json:"lagEntries,omitempty"`
+
+	// statesUndecidedEntry is the entry after which the members' states differ and no
+	// majority has the same one; absent while it is not so. Nobody is fenced then.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	StatesUndecidedEntry *int64 `json:"statesUndecidedEntry,omitempty"`
 
 	// lastBackupTime is when the last backup by `kubectl bobtail backup` was complete.
 	// +optional

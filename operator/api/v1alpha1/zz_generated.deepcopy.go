@@ -1435,6 +1435,11 @@ func (in *ReplicationGroupStatus) DeepCopyInto(out *ReplicationGroupStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.StatesUndecidedEntry != nil {
+		in, out := &in.StatesUndecidedEntry, &out.StatesUndecidedEntry
+		*out = new(int64)
+		**out = **in
+	}
 	if in.LastBackupTime != nil {
 		in, out := &in.LastBackupTime, &out.LastBackupTime
 		*out = (*in).DeepCopy()

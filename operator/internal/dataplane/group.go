@@ -66,6 +66,9 @@ type Group struct {
 	MaxSnapshotBytes      int    `json:"maxSnapshotBytes"`
 	InFlightLimit         int    `json:"inFlightLimit"`
 
+	// Sessions is how many writers are known whose writes are executed once; 0: 1024.
+	Sessions int `json:"sessions,omitempty"`
+
 	// Protocol is Raft when empty. The others say who answers a request.
 	Protocol     string `json:"protocol,omitempty"`
 	Repliers     string `json:"repliers,omitempty"`
@@ -201,6 +204,9 @@ type GroupState struct {
 
 	ConfigurationIndex uint64 `json:"configurationIndex"`
 	ChangePending      bool   `json:"changePending"`
+	// StatesUndecided is, of a leader, the entry after which no majority has the same
+	// state; 0: it is not so.
+	StatesUndecided uint64 `json:"statesUndecided"`
 	// Formed: all members that found the group have been up once.
 	Formed  bool          `json:"formed"`
 	Quorum  GroupQuorum   `json:"quorum"`

@@ -121,6 +121,9 @@ func GroupConfig(g *v1alpha1.ReplicationGroup, cluster string) *dataplane.GroupC
 			InFlightLimit: int(g.Spec.InFlightLimit),
 		},
 	}
+	if s := g.Spec.Sessions; s != nil {
+		c.Group.Sessions = int(s.Limit)
+	}
 	if HasBox(g) {
 		c.Group.Protocol = string(g.Spec.Protocol)
 	}

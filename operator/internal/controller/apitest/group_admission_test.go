@@ -44,6 +44,11 @@ var groupAdmission = []admission{
 	{"unknown repliers", `{spec: {protocol: HovercRaft, repliers: {policy: Any}}}`, "spec.repliers.policy"},
 	{"repliers without a bound", `{spec: {protocol: HovercRaft, repliers: {bound: 0}}}`, "spec.repliers.bound"},
 	{"repliers with a high bound", `{spec: {protocol: HovercRaft, repliers: {bound: 4097}}}`, "spec.repliers.bound"},
+	{"sessions", `{spec: {sessions: {}}}`, ""},
+	{"one session", `{spec: {sessions: {limit: 1}}}`, ""},
+	{"1024 sessions", `{spec: {sessions: {limit: 1024}}}`, ""},
+	{"no session", `{spec: {sessions: {limit: 0}}}`, "spec.sessions.limit"},
+	{"1025 sessions", `{spec: {sessions: {limit: 1025}}}`, "spec.sessions.limit"},
 	{"Paxos", `{spec: {protocol: Paxos}}`, "spec.protocol"},
 	{"volatile", `{spec: {storage: {policy: Volatile, sizeMebibytes: null}}}`, ""},
 	{"volatile with a size", `{spec: {storage: {policy: Volatile}}}`, "`sizeMebibytes` must be given with `policy` Always, and only with it"},
@@ -99,6 +104,33 @@ func TestAdmissionOfReplierChanges(t *testing.T) {
 	}
 }
 
+// Which writer is forgotten follows from the limit: it is for the life of a group.
+func TestAdmissionOfSessionChanges(t *testing.T) {
+	ns := namespace(t)
+	o := parse(t, baseGroup)
+	o.SetNamespace(ns)
+	merge(o.Object, parse(t, `{spec: {sessions: {}}}`).Object)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	wantField(t, o, "sessions.limit", int64(1024))
+	for _, row := range []admission{
+		{"members", `{spec: {members: 5}}`, ""},
+		{"the same", `{spec: {sessions: {limit: 1024}}}`, ""},
+		{"fewer", `{spec: {sessions: {limit: 1023}}}`, "`sessions` cannot be changed"},
+		{"none", `{spec: {sessions: null}}`, "`sessions` cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := parse(t, baseGroup)
+			if err := direct.Get(context.Background(), client.ObjectKeyFromObject(o), changed); err != nil {
+				t.Fatal(err)
+			}
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
+}
+
 // A group cannot become another one; its members, its image and its limit can change.
 func TestAdmissionOfGroupChanges(t *testing.T) {
 	ns := namespace(t)
@@ -117,6 +149,7 @@ func TestAdmissionOfGroupChanges(t *testing.T) {
 		{"image", `{spec: {server: {image: other}}}`, ""},
 		{"limit", `{spec: {inFlightLimit: 7}}`, ""},
 		{"protocol", `{spec: {protocol: HovercRaft}}`, "`protocol` cannot be changed"},
+		{"sessions", `{spec: {sessions: {limit: 1024}}}`, "`sessions` cannot be changed"},
 		{"size", `{spec: {storage: {sizeMebibytes: 2048}}}`, "`storage` cannot be changed"},
 		{"policy", `{spec: {storage: {policy: Volatile, sizeMebibytes: null}}}`, "`storage` cannot be changed"},
 	} {

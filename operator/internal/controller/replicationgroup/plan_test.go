@@ -330,7 +330,7 @@ func TestReady(t *testing.T) {
 			g.Phase, g.Reason, g.Message = dataplane.PhaseFailed, "DiskFull", "no space"
 		}, v1alpha1.ReasonMembersNotReady, "orders-member-1: DiskFull no space (make its volume larger (kubectl -n shop edit pvc data-orders-member-1"},
 		{"a state differs", func(s *scene) { g := s.said(1); g.Reason, g.Message = reasonDiverged, "since entry 9" }, v1alpha1.ReasonMembersNotReady, "orders-member-1: Diverged since entry 9 (it gets the leader's state by itself; if it differs again, so may its image, or its node is not sound: kubectl -n shop get pod orders-member-1"},
-		{"two are gone", func(s *scene) { s.silent(0); s.silent(1) }, v1alpha1.ReasonNoQuorum, "1 of 3 voters answer, 2 must agree: no request is answered, and nothing is lost while the disks are there; bring pods back: kubectl -n shop describe pods -l bobtail.dev/component=member,bobtail.dev/service=orders"},
+		{"two are gone", func(s *scene) { s.silent(0); s.silent(1) }, v1alpha1.ReasonNoQuorum, "1 of 3 voters answer, 2 must agree: no request is answered, and nothing is lost while the disks are there; bring pods back: kubectl -n shop describe pods -l bobtail.dev/component=member,bobtail.dev/service=orders; only if a majority of disks is lost for good: kubectl bobtail -n shop recover orders --force-new-quorum --from-member=POD --into=NEWNAME"},
 		{"all are gone", func(s *scene) { s.silent(0); s.silent(1); s.silent(2) }, v1alpha1.ReasonNoQuorum, "no member answers"},
 		{"an election", func(s *scene) { s.said(0).Role = "Candidate" }, v1alpha1.ReasonNoLeader, "3 of 3 voters answer, 2 must agree; none of them leads yet"},
 		{"who believes to lead has no quorum", func(s *scene) { s.said(0).Quorum.Heard = 1 }, v1alpha1.ReasonNoLeader, ""},

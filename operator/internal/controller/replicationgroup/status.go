@@ -444,6 +444,7 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.Repli
 	}
 	voters, healthy := p.view.voters()
 	st.HealthyVoters, st.Leader, st.LagEntries = int32(healthy), "", nil
+	st.StatesUndecidedEntry = undecidedEntry(s.leading(), st.StatesUndecidedEntry)
 	if p.view.leader != 0 { // else what was known last stays
 		st.VotersInForce, st.Quorum = int32(voters), int32(quorum(voters))
 		lag := int64(0)
@@ -464,6 +465,18 @@ func withStatus(s *snapshot, p *plan, done *outcome, v verdicts) *v1alpha1.Repli
 		}
 	}
 	return group
+}
+
+// undecidedEntry is what the leader says; without one, what was known before.
+func undecidedEntry(leader *dataplane.GroupState, before *int64) *int64 {
+	if leader == nil {
+		return before
+	}
+	if leader.StatesUndecided == 0 {
+		return nil
+	}
+	entry := int64(min(leader.StatesUndecided, 1<<62))
+	return &entry
 }
 
 // sameStatus says that nothing would be new to a reader.
@@ -495,6 +508,9 @@ func (r *Reconciler) announceMembers(before, after *v1alpha1.ReplicationGroup) {
 	}
 	if was, is := roster(b.Members), roster(a.Members); b.FormedTime != nil && was != is && is != "" {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.EventMembershipChanged, "ChangeMembers", "members: %s; before: %s", is, was)
+	}
+	if e := a.StatesUndecidedEntry; e != nil && (b.StatesUndecidedEntry == nil || *e != *b.StatesUndecidedEntry) {
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, v1alpha1.EventStatesUndecided, "Compare", "the members' states after entry %d differ, and no majority has the same: nobody is fenced, and answers may differ by who gives them", *e)
 	}
 	for _, m := range a.Members {
 		if old := replaced(b.Members, m); old != 0 {
