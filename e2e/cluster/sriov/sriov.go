@@ -7,6 +7,7 @@
 package sriov
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,11 +52,12 @@ type function struct {
 // world is what the plugin touches; tests have another.
 type world struct {
 	devices string // folder of PCI devices
+	mac     func(f function) (net.HardwareAddr, error)
 	setMAC  func(f function, mac net.HardwareAddr) error
 	setVLAN func(f function, vlan int) error
 }
 
-var machine = world{devices: "/sys/bus/pci/devices", setMAC: setMAC, setVLAN: setVLAN}
+var machine = world{devices: "/sys/bus/pci/devices", mac: macOf, setMAC: setMAC, setVLAN: setVLAN}
 
 // Main is the plugin's program.
 func Main() {
@@ -70,11 +72,9 @@ func (w world) add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	var mac net.HardwareAddr
-	if conf.MAC != "" {
-		if mac, err = net.ParseMAC(conf.MAC); err != nil || len(mac) != 6 || mac[0]&1 != 0 {
-			return fmt.Errorf("mac %q must be a unicast address of Ethernet", conf.MAC)
-		}
+	asked, err := conf.mac()
+	if err != nil {
+		return err
 	}
 	result := &current.Result{CNIVersion: conf.CNIVersion}
 	if conf.IPAM.Type != "" {
@@ -82,7 +82,8 @@ func (w world) add(args *skel.CmdArgs) error {
 			return err
 		}
 	}
-	if err := w.configure(f, mac, conf.VLAN); err != nil {
+	mac, err := w.configure(f, asked, conf.VLAN)
+	if err != nil {
 		return errors.Join(fmt.Errorf("function %s, number %d of %s: %w", conf.DeviceID, f.number, f.card, err), w.del(args))
 	}
 	result.Interfaces = []*current.Interface{{Name: args.IfName, Mac: mac.String(), Sandbox: args.Netns, PciID: conf.DeviceID}}
@@ -92,18 +93,48 @@ func (w world) add(args *skel.CmdArgs) error {
 	return types.PrintResult(result, conf.CNIVersion)
 }
 
-func (w world) configure(f function, mac net.HardwareAddr, vlan int) error {
-	if mac != nil {
-		if err := w.setMAC(f, mac); err != nil {
-			return fmt.Errorf("set its MAC: %w", err)
-		}
+// mac is the one that a definition or a pod asks for; nil: none.
+func (c Config) mac() (net.HardwareAddr, error) {
+	if c.MAC == "" {
+		return nil, nil
+	}
+	mac, err := net.ParseMAC(c.MAC)
+	if err != nil || len(mac) != 6 || mac[0]&1 != 0 {
+		return nil, fmt.Errorf("mac %q must be a unicast address of Ethernet", c.MAC)
+	}
+	return mac, nil
+}
+
+func (w world) configure(f function, asked net.HardwareAddr, vlan int) (net.HardwareAddr, error) {
+	mac, err := w.address(f, asked)
+	if err != nil {
+		return nil, err
 	}
 	if vlan != 0 {
 		if err := w.setVLAN(f, vlan); err != nil {
-			return fmt.Errorf("set its VLAN: %w", err)
+			return nil, fmt.Errorf("set its VLAN: %w", err)
 		}
 	}
-	return nil
+	return mac, nil
+}
+
+// address gives a function the MAC that is asked for. It says which one the function then has:
+// its own where none is asked for, nil where the card has none for it.
+func (w world) address(f function, asked net.HardwareAddr) (net.HardwareAddr, error) {
+	if asked != nil {
+		if err := w.setMAC(f, asked); err != nil {
+			return nil, fmt.Errorf("set its MAC: %w", err)
+		}
+		return asked, nil
+	}
+	own, err := w.mac(f)
+	if err != nil {
+		return nil, fmt.Errorf("read its MAC: %w", err)
+	}
+	if bytes.Equal(own, make([]byte, len(own))) {
+		return nil, nil
+	}
+	return own, nil
 }
 
 // del gives the address back. It must succeed when there is nothing, and when the function
@@ -184,6 +215,20 @@ func (w world) find(id string) (function, error) {
 		return function{names[0].Name(), n}, err
 	}
 	return function{}, fmt.Errorf("function %s is none of its card's", id)
+}
+
+// macOf is what the card has for a function.
+func macOf(f function) (net.HardwareAddr, error) {
+	card, err := netlink.LinkByName(f.card)
+	if err != nil {
+		return nil, err
+	}
+	for _, vf := range card.Attrs().Vfs {
+		if vf.ID == f.number {
+			return vf.Mac, nil
+		}
+	}
+	return nil, errors.New("its card does not list it")
 }
 
 func setMAC(f function, mac net.HardwareAddr) error {

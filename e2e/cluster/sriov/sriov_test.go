@@ -21,6 +21,7 @@ type bed struct {
 	dir   string
 	world world
 	calls []string
+	mac   net.HardwareAddr // what the card has for the function
 	fails bool
 }
 
@@ -47,6 +48,7 @@ func newBed(t *testing.T) *bed {
 	}
 	b.world = world{
 		devices: devices,
+		mac:     func(function) (net.HardwareAddr, error) { return b.mac, b.called("mac?") },
 		setMAC:  func(f function, mac net.HardwareAddr) error { return b.called("%s %d mac %s", f.card, f.number, mac) },
 		setVLAN: func(f function, vlan int) error { return b.called("%s %d vlan %d", f.card, f.number, vlan) },
 	}
@@ -134,6 +136,25 @@ func TestAFunctionComesAndGoes(t *testing.T) {
 	}
 }
 
+// A definition without a MAC leaves the function's own, and the result tells which it is. One
+// that has none, or zeros, gets one from its program, of which the network knows nothing.
+func TestTheFunctionsOwnMACIsTold(t *testing.T) {
+	for own, want := range map[string]string{"02:00:00:00:00:09": `"mac":"02:00:00:00:00:09"`, "00:00:00:00:00:00": "", "": ""} {
+		b := newBed(t)
+		if own != "" {
+			b.mac, _ = net.ParseMAC(own)
+		}
+		out, err := printed(t, func() error { return b.world.add(b.args(`,"deviceID":"0000:01:10.2"`)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		compact := strings.Join(strings.Fields(out), "")
+		if !strings.Contains(compact, want) || want == "" && strings.Contains(compact, `"mac"`) {
+			t.Errorf("own MAC %q: %s", own, compact)
+		}
+	}
+}
+
 // What a function cannot be is refused before an address is taken.
 func TestFunctionsThatAreNone(t *testing.T) {
 	for more, want := range map[string]string{
@@ -162,5 +183,9 @@ func TestACardThatRefuses(t *testing.T) {
 	_, err := printed(t, func() error { return b.world.add(b.args(`,"deviceID":"0000:01:10.2","mac":"02:00:00:00:00:07"`)) })
 	if err == nil || !strings.Contains(err.Error(), "number 1 of ens5") || !strings.HasPrefix(b.lent(), "ADD ") {
 		t.Errorf("%v; IPAM %s", err, b.lent())
+	}
+	_, err = printed(t, func() error { return b.world.add(b.args(`,"deviceID":"0000:01:10.2"`)) })
+	if err == nil || !strings.Contains(err.Error(), "number 1 of ens5") || b.lent() != "ADD DEL ADD DEL" {
+		t.Errorf("a card that does not tell the MAC: %v; IPAM %s", err, b.lent())
 	}
 }

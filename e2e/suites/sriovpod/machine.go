@@ -44,16 +44,31 @@ func (s *Suite) join(ctx context.Context) error {
 	})
 }
 
-// ready waits for the machine's kubelet.
+// ready waits for the machine's kubelet, but not for a machine that has given up.
 func (s *Suite) ready(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "the emulated machine is a Ready node", Cost: "60 s",
 		Cause: "it says what it does: bobtail-cluster logs machine-" + machine}, func(ctx context.Context) error {
-		_, err := s.Env.Kubectl(ctx, "wait", "--for=create", "node/"+node, "--timeout=480s")
-		if err == nil {
-			_, err = s.Env.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+node, "--timeout=240s")
-		}
-		return err
+		var over error
+		err := harness.Until(ctx, 10*time.Minute, 2*time.Second, func(ctx context.Context) (bool, string, error) {
+			console, err := s.Env.Cluster(ctx, "logs", "machine-"+machine)
+			if over = gaveUp(console); err != nil || over != nil {
+				return over != nil, "", err
+			}
+			got, err := s.Env.Kubectl(ctx, "get", "node", node, "--ignore-not-found", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+			return got == "True", "node " + node + " is Ready: " + got, err
+		})
+		return errors.Join(err, over)
 	})
+}
+
+// gaveUp is what a machine said when it ended itself.
+func gaveUp(console string) error {
+	for line := range strings.Lines(console) {
+		if why, ok := strings.CutPrefix(line, "FAILED "); ok {
+			return errors.New("the machine ended: " + strings.TrimSpace(why))
+		}
+	}
+	return nil
 }
 
 // onMachine runs a line of shell there.
