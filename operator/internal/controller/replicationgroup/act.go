@@ -8,16 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/gate"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -111,7 +110,7 @@ func (r *Reconciler) writeKeys(ctx context.Context, s *snapshot, p *plan) error 
 	if !p.newKey {
 		return nil
 	}
-	r.secrets.forget(client.ObjectKeyFromObject(s.group))
+	r.secrets.Forget(client.ObjectKeyFromObject(s.group))
 	data := map[string][]byte{fmt.Sprint(firstKey): s.freshKey}
 	return r.applied.Apply(ctx, render.Secret(p.input, render.KeysName(s.group), nil, data), false)
 }
@@ -125,7 +124,7 @@ func (r *Reconciler) writeCertificate(ctx context.Context, s *snapshot, p *plan)
 	if err != nil {
 		return err
 	}
-	r.secrets.forget(client.ObjectKeyFromObject(s.group))
+	r.secrets.Forget(client.ObjectKeyFromObject(s.group))
 	if err := r.applied.Apply(ctx, render.Secret(p.input, render.TLSName(s.group), nil, data), false); err != nil {
 		return err
 	}
@@ -219,46 +218,16 @@ func (r *Reconciler) patchJoined(ctx context.Context, s *snapshot, joined map[st
 	for _, place := range s.places {
 		p := s.pods[place]
 		v, ok := joined[p.Name]
-		if !ok || sameJoined(p, v) {
+		if !ok || gate.Same(p, v) {
 			continue
 		}
-		u := joinedPatch(p, v, s.now)
+		u := gate.Patch(p, v, s.now)
 		err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldManager), client.ForceOwnership)
 		if client.IgnoreNotFound(err) != nil {
 			failed = errors.Join(failed, fmt.Errorf("set %s of pod %s: %w", v1alpha1.PodConditionJoined, p.Name, err))
 		}
 	}
 	return failed
-}
-
-func sameJoined(p *corev1.Pod, v verdict.Verdict) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1alpha1.PodConditionJoined {
-			return (c.Status == corev1.ConditionTrue) == v.OK() && c.Reason == v.Reason && c.Message == v.Message
-		}
-	}
-	return false
-}
-
-func joinedPatch(p *corev1.Pod, v verdict.Verdict, now time.Time) *unstructured.Unstructured {
-	status := string(corev1.ConditionFalse)
-	if v.OK() {
-		status = string(corev1.ConditionTrue)
-	}
-	since := now
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1alpha1.PodConditionJoined && string(c.Status) == status {
-			since = c.LastTransitionTime.Time
-		}
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "uid": string(p.UID)},
-		"status": map[string]any{"conditions": []any{map[string]any{
-			"type": v1alpha1.PodConditionJoined, "status": status, "reason": v.Reason, "message": v.Message,
-			"lastTransitionTime": since.UTC().Format(time.RFC3339),
-		}}},
-	}}
 }
 
 // errStale: the group has changed since it was read.

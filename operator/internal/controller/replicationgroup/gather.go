@@ -147,7 +147,7 @@ func (r *Reconciler) gatherOwned(ctx context.Context, s *snapshot) error {
 // need not be allowed to list them.
 func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*corev1.Secret, error) {
 	group := client.ObjectKeyFromObject(s.group)
-	if known := r.secrets.get(group, s.group.UID, name, s.now); known != nil {
+	if known := r.secrets.Get(group, s.group.UID, name, s.now); known != nil {
 		return known, nil
 	}
 	secret := &corev1.Secret{}
@@ -162,7 +162,7 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 		s.conflicts = append(s.conflicts, "Secret "+name)
 		return nil, nil
 	}
-	r.secrets.put(group, secret, s.now)
+	r.secrets.Put(group, secret, s.now)
 	return secret, nil
 }
 

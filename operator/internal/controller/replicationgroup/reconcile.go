@@ -34,6 +34,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/secrets"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 )
 
@@ -91,7 +92,7 @@ type Reconciler struct {
 	Board *switchboard.Board
 
 	applied *apply.Applied
-	secrets secretsRead
+	secrets secrets.Read
 	// board guards boardTold: every group has asked once.
 	board     sync.Mutex
 	boardTold bool
@@ -101,7 +102,7 @@ type Reconciler struct {
 func (r *Reconciler) forget(group types.NamespacedName) {
 	r.Board.WithdrawGroup(group.String())
 	r.applied.Forget(group)
-	r.secrets.forget(group)
+	r.secrets.Forget(group)
 	if r.Observe != nil {
 		r.Observe(group, nil)
 	}

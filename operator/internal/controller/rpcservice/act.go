@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/gate"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
@@ -131,7 +132,7 @@ func (r *Reconciler) writeCertificate(ctx context.Context, s *snapshot, p *plan)
 
 // applySecret writes a Secret and forgets what was read of it.
 func (r *Reconciler) applySecret(ctx context.Context, s *snapshot, o render.Object) error {
-	r.secrets.forget(client.ObjectKeyFromObject(s.service))
+	r.secrets.Forget(client.ObjectKeyFromObject(s.service))
 	return r.applied.Apply(ctx, o, false)
 }
 
@@ -190,10 +191,10 @@ func (r *Reconciler) patchJoined(ctx context.Context, s *snapshot, joined map[st
 	var failed error
 	for _, p := range s.servers {
 		v, ok := joined[p.Name]
-		if !ok || sameJoined(p, v) {
+		if !ok || gate.Same(p, v) {
 			continue
 		}
-		u := joinedPatch(p, v, s.now)
+		u := gate.Patch(p, v, s.now)
 		err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(fieldManager), client.ForceOwnership)
 		if client.IgnoreNotFound(err) != nil {
 			failed = errors.Join(failed, fmt.Errorf("set %s of pod %s: %w", v1alpha1.PodConditionJoined, p.Name, err))

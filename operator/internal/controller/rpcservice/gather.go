@@ -273,7 +273,7 @@ func (r *Reconciler) gatherConflict(ctx context.Context, s *snapshot, wanted ren
 // operator need not be allowed to list them.
 func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*corev1.Secret, error) {
 	service := client.ObjectKeyFromObject(s.service)
-	if known := r.secrets.get(service, s.service.UID, name, s.now); known != nil {
+	if known := r.secrets.Get(service, s.service.UID, name, s.now); known != nil {
 		return known, nil
 	}
 	secret := &corev1.Secret{}
@@ -288,7 +288,7 @@ func (r *Reconciler) secret(ctx context.Context, s *snapshot, name string) (*cor
 		s.conflicts, s.secretTaken = append(s.conflicts, "Secret "+name), true
 		return nil, nil
 	}
-	r.secrets.put(service, secret, s.now)
+	r.secrets.Put(service, secret, s.now)
 	return secret, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/secrets"
 )
 
 // +kubebuilder:rbac:groups=bobtail.dev,resources=rpcservices,verbs=get;list;watch
@@ -78,7 +79,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	applied *apply.Applied
-	secrets secretsRead
+	secrets secrets.Read
 	cancels cancelsSeen
 	levels  levelsRead
 	denials denialsSeen
@@ -92,7 +93,7 @@ type Reconciler struct {
 func (r *Reconciler) forget(service types.NamespacedName) {
 	r.applied.Forget(service)
 	r.cancels.forget(service)
-	r.secrets.forget(service)
+	r.secrets.Forget(service)
 	r.denials.forget(service)
 	r.lags.put(service, nil)
 }

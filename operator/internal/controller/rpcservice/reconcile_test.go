@@ -30,6 +30,7 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/apply"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/pki"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/secrets"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -339,7 +340,7 @@ func TestReconcileLeavesForeignSecrets(t *testing.T) {
 		if err := b.Client.Create(context.Background(), foreign); err != nil {
 			t.Fatal(err)
 		}
-		b.now = b.now.Add(believed)
+		b.now = b.now.Add(secrets.Believed)
 		b.must(2)
 		if c := b.condition(v1alpha1.ConditionAccepted); c.Reason != v1alpha1.ReasonNameConflict || !strings.Contains(c.Message, "Secret "+name) {
 			t.Errorf("%s: %+v", name, c)
@@ -359,7 +360,7 @@ func TestReconcileNeverReusesAKeyNumber(t *testing.T) {
 	if err := b.Client.Delete(context.Background(), first); err != nil {
 		t.Fatal(err)
 	}
-	b.now = b.now.Add(believed)
+	b.now = b.now.Add(secrets.Believed)
 	b.must(2)
 	data := b.secret("echo-keys").Data
 	if _, reused := data["1"]; reused || len(data["2"]) != 32 {
@@ -428,7 +429,7 @@ func TestReconcileReadsSecretsSparingly(t *testing.T) {
 		b.must(1)
 	}
 	if reads < 2 || reads > 4 {
-		t.Errorf("%d reads of 2 Secrets in 60 s, want one each in %s", reads, believed)
+		t.Errorf("%d reads of 2 Secrets in 60 s, want one each in %s", reads, secrets.Believed)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/secrets"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
 )
@@ -236,7 +237,7 @@ func TestK29LostKeysAreTold(t *testing.T) {
 	for b.told("never") { // drop the events so far
 	}
 	b.remove(b.secret("echo-keys"))
-	b.now = b.now.Add(believed)
+	b.now = b.now.Add(secrets.Believed)
 	b.must(1)
 	if c := b.condition(v1alpha1.ConditionProgrammed); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonKeysLost || !strings.Contains(c.Message, "Secret echo-keys") {
 		t.Errorf("%+v", c)

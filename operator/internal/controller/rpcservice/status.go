@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -181,36 +180,6 @@ func warns(c metav1.Condition) bool {
 // are somebody's to mend: a dataplane or CRAB refuses, or is not there.
 var passes = map[string]bool{
 	v1alpha1.ReasonReconciling: true, v1alpha1.ReasonUnreachable: true, v1alpha1.ReasonNoPods: true, v1alpha1.ReasonNotAccepted: true,
-}
-
-func sameJoined(p *corev1.Pod, v verdict.Verdict) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1alpha1.PodConditionJoined {
-			return (c.Status == corev1.ConditionTrue) == v.OK() && c.Reason == v.Reason && c.Message == v.Message
-		}
-	}
-	return false
-}
-
-func joinedPatch(p *corev1.Pod, v verdict.Verdict, now time.Time) *unstructured.Unstructured {
-	status := string(corev1.ConditionFalse)
-	if v.OK() {
-		status = string(corev1.ConditionTrue)
-	}
-	since := now
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1alpha1.PodConditionJoined && string(c.Status) == status {
-			since = c.LastTransitionTime.Time
-		}
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "uid": string(p.UID)},
-		"status": map[string]any{"conditions": []any{map[string]any{
-			"type": v1alpha1.PodConditionJoined, "status": status, "reason": v.Reason, "message": v.Message,
-			"lastTransitionTime": since.UTC().Format(time.RFC3339),
-		}}},
-	}}
 }
 
 func join(hashes []string) string { return strings.Join(hashes, ",") }
