@@ -95,7 +95,7 @@ func ServerPod(ctx context.Context, env *harness.Env, namespace string) (Object,
 
 // Outcome waits until the program of a copy has said this, or that it serves.
 func Outcome(ctx context.Context, env *harness.Env, namespace, name, word string) (log string, err error) {
-	err = harness.Until(ctx, 2*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+	err = harness.Until(ctx, 4*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
 		var err error
 		if log, err = env.Kubectl(ctx, "-n", namespace, "logs", name, "-c", "server"); err != nil {
 			return false, "", err // its container is not there yet

@@ -22,7 +22,7 @@ const leastRolling = 1000
 func (s *Suite) rollout(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a rollout of the servers under load, with no function to spare", Cost: "90 s",
 		Cause: "a pod left before the routers knew, or a new one waits: kubectl -n " + Namespace + " describe pods"}, func(ctx context.Context) error {
-		l := s.load("load-rollout", 8*time.Minute)
+		l := s.load("load-rollout", 12*time.Minute)
 		if err := s.Env.StartLoad(ctx, l); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (s *Suite) rollout(ctx context.Context) error {
 		_, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "rpcsvc", Service, "--type=merge",
 			"-p", `{"spec":{"server":{"args":["--service-time=fixed:300us","--idle=sleep"]}}}`)
 		if err == nil {
-			err = s.Env.WaitCondition(ctx, 5*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
+			err = s.Env.WaitCondition(ctx, 8*time.Minute, Namespace, "rpcservices.bobtail.dev", Service, "Ready=True")
 		}
 		if err == nil {
 			err = harness.Until(ctx, time.Minute, 500*time.Millisecond, func(context.Context) (bool, string, error) {
