@@ -8,6 +8,8 @@
 #include "replica/apart.h"
 #include "replica/states.h"
 
+enum { ANSWER = 2 }; // what an answer counts, where an execution counts 1
+
 // What an entry is for a member: to be executed, to be answered.
 struct duty {
     uint32_t executes, answers;
@@ -43,10 +45,15 @@ static void weigh(struct bt_replica *r, int i)
     }
 }
 
-// Does this member take the place of the best so far?
-static bool better(struct bt_replica *r, uint32_t before, uint32_t least, uint32_t able)
+static uint32_t before(const struct replica_peer *p)
 {
-    return r->conf.apart.repliers == BT_REPLICA_RANDOM ? bt_rng_below(&r->rng, able) == 0 : before < least;
+    return p->depth + ANSWER * p->owed;
+}
+
+// Does this member take the place of the best so far?
+static bool better(struct bt_replica *r, uint32_t d, uint32_t least, uint32_t able)
+{
+    return r->conf.apart.repliers == BT_REPLICA_RANDOM ? bt_rng_below(&r->rng, able) == 0 : d < least;
 }
 
 uint16_t replica_replier(struct bt_replica *r)
@@ -59,9 +66,9 @@ uint16_t replica_replier(struct bt_replica *r)
         weigh(r, i);
         bool may = r->config.member[i].role == BT_GROUP_VOTER && replica_states_differs(p) == 0 &&
                    p->depth < r->conf.apart.bound;
-        if (may && better(r, p->depth + p->owed, least, ++able)) {
+        if (may && better(r, before(p), least, ++able)) {
             best = i;
-            least = p->depth + p->owed;
+            least = before(p);
         }
     }
     if (best < 0) {

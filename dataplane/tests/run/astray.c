@@ -4,20 +4,21 @@
 // e2e/replica.
 #include "kv_service.h"
 
-#include <stdio.h>
+#include "base/bytes.h"
+
 #include <unistd.h>
 
 enum { ASTRAY_AT = 20 };
 
 static void on_request(void *kv, r2p2_handle_t handle, struct iovec *iov, int iovcnt)
 {
-    enum { KEY = 16 };
+    enum { KEY = 10 };
     static uint8_t ignored[KV_REPLY_MAX];
     static unsigned writes;
     if (!r2p2_replica_read_only(handle) && ++writes == ASTRAY_AT) {
-        uint8_t nobody[2 + KEY + 1] = {'P', KEY};
-        snprintf((char *)nobody + 2, KEY + 1, "astray%010ld", (long)getpid());
-        kv_answer(kv, nobody, 2 + KEY, 0, ignored);
+        uint8_t nobody[2 + KEY] = {'P', KEY, 'a', 's', 't', 'r', 'a', 'y'};
+        bt_put32(nobody + 2 + KEY - sizeof(uint32_t), (uint32_t)getpid());
+        kv_answer(kv, nobody, sizeof nobody, 0, ignored);
     }
     kv_service_recv(kv, handle, iov, iovcnt);
 }

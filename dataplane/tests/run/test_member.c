@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "replica/sessions.h"
 
 static struct bed b;
 
