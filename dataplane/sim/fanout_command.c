@@ -113,7 +113,7 @@ static double right_percent(const struct sim_fanout_chosen *c)
 static void print_chosen(const struct ask *a, const struct row *rows)
 {
     printf("\n%s: twins that made room for a newcomer, and of these the one that would have ended later, %%;\n"
-           "the same where one of the two had a hiccup: begun together, the hedged request begun later\n"
+           "the same where one of the two had a hiccup: begun together, the second copy begun later\n"
            "%6s %12s %9s %12s %9s %12s %9s",
            sim_fanout_policy_name(SIM_FANOUT_LAEDGE_CC_PC), "load", "twins", "right", "together", "right", "later",
            "right");
@@ -239,7 +239,7 @@ static int run(const struct ask *a)
     }
     printf("%u shards of %u replicas, hiccups of %g, ", a->m.shards, a->m.replicas, a->m.d);
     if (!a->cells) {
-        printf("probability %g, hedged requests delayed by %g, ", a->m.p, a->m.delay);
+        printf("probability %g, second copies delayed by %g, ", a->m.p, a->m.delay);
     }
     printf("%u requests, seed %llu\n", a->m.requests, (unsigned long long)a->m.seed);
     int code = a->cells ? command_cells(a, &measures) : command_loads(a, &measures);
