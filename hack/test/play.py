@@ -36,9 +36,11 @@ class Running:
         self.busy, self.processor = machine.busy_seconds(), 0.0
         # Run as root, no Go test may leave itself out for want of it (hack/test/privileged).
         env = {**os.environ, "BOBTAIL_PRIVILEGED_TESTS": "1"} if os.geteuid() == 0 else None
+        # In a session of its own: Linux shares processors among sessions, so a stage that mostly waits is not kept waiting by
+        # the many processes of one beside it.
         with self.log.open("w") as log:
             self.process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", job.form.command], cwd=ROOT, stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=subprocess.STDOUT, env=env, process_group=0)
+                                            stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
 
     def ended(self):
         """Whether it has ended; then what it took of the processors is known."""

@@ -138,6 +138,9 @@ class Played(unittest.TestCase):
         both = (stage("slow", meet.format("slow", "quick")), stage("quick", meet.format("quick", "slow"), beside=("slow",)))
         self.assertEqual([r.ok for r in self.play(*both)], [True, True])
 
+    def test_each_is_a_session_of_its_own(self):
+        self.assertTrue(self.play(stage("alone", "read -r pid _ _ _ _ session _ < /proc/$$/stat; [ $pid = $session ]"))[0].ok)
+
     def test_others_run_one_after_the_other(self):
         known = (stage("first", "[ ! -e busy ]; touch busy; sleep 0.3; rm busy"), stage("second", "[ ! -e busy ]", beside=("other",)))
         self.assertEqual([(r.name, r.ok) for r in self.play(*known)], [("first", True), ("second", True)])
