@@ -8,7 +8,7 @@
 #include "replica/apart.h"
 #include "replica/states.h"
 
-enum { ANSWER = 2 }; // what an answer counts, where an execution counts 1
+enum { ANSWER = 4 }; // what an answer counts, where an execution counts 1
 
 // What an entry is for a member: to be executed, to be answered.
 struct duty {
