@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 // Command connectivity is in the pods of `kubectl bobtail connectivity test`.
 package main
 

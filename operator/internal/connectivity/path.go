@@ -25,6 +25,12 @@ const (
 	TCP  = "TCP"
 )
 
+// Ports of a server.
+const (
+	R2P2Port = 8000
+	TCPPort  = 8080
+)
+
 // Path is a way to try: so many requests, or connections, to one address.
 type Path struct {
 	Kind   string `json:"kind"`

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package connectivity
 
 import (
@@ -12,12 +14,6 @@ import (
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2"
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ctl"
-)
-
-// Ports of a server.
-const (
-	R2P2Port = 8000
-	TCPPort  = 8080
 )
 
 // Server says how to serve.

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
@@ -66,15 +65,7 @@ func whatThereIs(err error) string {
 	return fmt.Sprintf("kubectl get %s -A lists those there are; -n names the namespace", strings.TrimSuffix(d.Kind+"."+d.Group, "."))
 }
 
-// withoutKubeconfig: clientcmd's own predicates look at no wrapped error.
-func withoutKubeconfig(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if clientcmd.IsEmptyConfig(err) || clientcmd.IsContextNotFound(err) || clientcmd.IsConfigurationInvalid(err) {
-			return true
-		}
-	}
-	return false
-}
+func withoutKubeconfig(err error) bool { return errors.Is(err, errKubeconfig) }
 
 // withoutRight: quotas and policies forbid, too, in words of their own.
 func withoutRight(err error) bool {

@@ -5,6 +5,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,10 +52,13 @@ func newScheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
+// errKubeconfig is said of whatever keeps it from naming a cluster.
+var errKubeconfig = errors.New("read the kubeconfig")
+
 func connect(flags clientcmd.ClientConfig) (*cluster, error) {
 	config, err := flags.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, fmt.Errorf("%w: %w", errKubeconfig, err)
 	}
 	namespace, _, err := flags.Namespace()
 	if err != nil {
