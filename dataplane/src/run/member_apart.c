@@ -43,7 +43,8 @@ void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt
         m->counter[BT_MEMBER_BOXED_BAD_FORM + bad - 1]++;
         return;
     }
-    if (!member_runs(m) || m->phase != BT_MEMBER_RUNNING || !m->roster.formed || !m->roster.keyed) {
+    // A key that the core has not yet would give the request another hash than all others find.
+    if (!member_runs(m) || m->phase != BT_MEMBER_RUNNING || !m->roster.formed || !m->key_given) {
         member_count(m, BT_MEMBER_BOXED_EARLY); // as if lost on the way: only a box may refuse
         return;
     }

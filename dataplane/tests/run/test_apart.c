@@ -385,6 +385,35 @@ static void i13_a_member_that_starts_again_answers_nothing_of_before(void **stat
     bed_close(&b);
 }
 
+static bool has_snapshot(struct bed *bed, uint16_t id)
+{
+    return bed_status(bed, id).core.snapshot != 0;
+}
+
+// What waits in the sockets of a member that starts again comes before its first turn. Its snapshot brought the key of
+// the bodies' hash; the core must have it as well, or the request is ordered under a hash that no other member finds.
+static void r308_no_request_is_taken_before_the_core_has_the_key(void **state)
+{
+    (void)state;
+    uint64_t index;
+    open_group(true);
+    write_until_done(1);
+    all_level();
+    assert_int_equal(bt_member_snapshot(b.member[1], b.now, &index), BT_REPLICA_OK);
+    bed_until(&b, has_snapshot, 1);
+    bed_stop(&b, 1);
+    bed_start(&b, 1);
+    struct bt_addr group = bt_addr_v4u(0xef000001u, 8200);
+    bed_give(&b, 1, bed_boxed(&b, &group, 900, 1, &b.keys.key[0]));
+    assert_int_equal(counted(1, BT_MEMBER_BOXED_EARLY), 1);
+    assert_int_equal(counted(1, BT_MEMBER_BOXED_TAKEN), 0);
+    bed_until(&b, ready, 1);
+    bed_give(&b, 1, bed_boxed(&b, &group, 901, 1, &b.keys.key[0]));
+    assert_int_equal(counted(1, BT_MEMBER_BOXED_TAKEN), 1);
+    write_until_done(1);
+    bed_close(&b);
+}
+
 static void i13_a_member_that_was_away_answers_nothing_of_that_time(void **state)
 {
     (void)state;
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(r308_two_bodies_of_one_pair_are_one_everywhere),
         cmocka_unit_test(r316_a_late_copy_is_not_ordered_again),
         cmocka_unit_test(i13_a_member_that_starts_again_answers_nothing_of_before),
+        cmocka_unit_test(r308_no_request_is_taken_before_the_core_has_the_key),
         cmocka_unit_test(i13_a_member_that_was_away_answers_nothing_of_that_time),
         cmocka_unit_test(i13_a_member_that_stood_still_answers_nothing_of_before),
         cmocka_unit_test(r333_a_box_that_starts_again_is_silent_and_then_serves),

@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -78,10 +79,6 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("select the operator's own objects: %w", err)
 	}
-	experiments, err := labels.NewRequirement(v1alpha1.LabelExperiment, selection.Exists, nil)
-	if err != nil {
-		return nil, fmt.Errorf("select the operator's own Jobs: %w", err)
-	}
 	// A new service is a dozen objects at once; server-side fairness does the
 	// rest.
 	config = rest.CopyConfig(config)
@@ -94,7 +91,7 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 		LeaderElectionID:              LeaseName,
 		LeaderElectionNamespace:       o.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cacheOptions(labels.NewSelector().Add(*ours), labels.NewSelector().Add(*experiments)),
+		Cache:                         cacheOptions(labels.NewSelector().Add(*ours)),
 		// Secrets are read one by one: caching them would need the right to
 		// list all Secrets of the cluster.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
@@ -112,8 +109,8 @@ func newManager(config *rest.Config, o Options) (ctrl.Manager, error) {
 }
 
 // cacheOptions keeps only what carries our label, and nobody's managed fields.
-func cacheOptions(ours, experiments labels.Selector) cache.Options {
-	by := map[client.Object]cache.ByObject{&batchv1.Job{}: {Label: experiments}}
+func cacheOptions(ours labels.Selector) cache.Options {
+	by := map[client.Object]cache.ByObject{&batchv1.Job{}: {Transform: onlyOurJobs}}
 	for _, o := range []client.Object{
 		&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Service{}, &corev1.ServiceAccount{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
 		&discoveryv1.EndpointSlice{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
@@ -121,6 +118,20 @@ func cacheOptions(ours, experiments labels.Selector) cache.Options {
 		by[o] = cache.ByObject{Label: ours}
 	}
 	return cache.Options{ByObject: by, DefaultTransform: cache.TransformStripManagedFields()}
+}
+
+// onlyOurJobs keeps of a Job that is neither an experiment's nor a backup's what names it: of two labels, each of which
+// makes a Job ours, no selector can be made.
+func onlyOurJobs(o any) (any, error) {
+	job, is := o.(*batchv1.Job)
+	if !is {
+		return o, nil
+	}
+	job.ManagedFields = nil
+	if job.Labels[v1alpha1.LabelExperiment] == "" && job.Labels[v1alpha1.LabelBackupOf] == "" {
+		*job = batchv1.Job{TypeMeta: job.TypeMeta, ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: job.UID, ResourceVersion: job.ResourceVersion}}
+	}
+	return job, nil
 }
 
 func cachesSynced(c cache.Cache) healthz.Checker {
