@@ -45,7 +45,6 @@ kind: RpcService
 metadata: {name: ` + refused + `}
 spec:
   replicas: 1
-  router: {replicas: 1}
   server: {image: "localhost/bobtail/serve:%s"}
   device: {type: AFXDP, %s, fallback: [{type: Kernel}]}
 `

@@ -24,6 +24,7 @@ const (
 	Namespace = "bobtail-functions"
 	Service   = "on-functions"
 	resource  = "example.com/functions"
+	routers   = 2
 )
 
 // The load: a client that waits long, for a machine that is interpreted.
@@ -53,16 +54,7 @@ func (s *Suite) servers() int {
 	return 2
 }
 
-// routers of the service. Each spins, as is the custom behind PCI. On an interpreted machine that takes from
-// everybody else, so the form that replaces pods has one.
-func (s *Suite) routers() int {
-	if s.Short {
-		return 2
-	}
-	return 1
-}
-
-func (s *Suite) pods() int { return s.routers() + s.servers() }
+func (s *Suite) pods() int { return routers + s.servers() }
 
 // Run plays all of it on a running cluster of one node.
 func (s *Suite) Run(ctx context.Context) error {
@@ -90,10 +82,10 @@ func (s *Suite) Run(ctx context.Context) error {
 
 // apply: the manifest as a user writes it, until its pods serve on their functions.
 func (s *Suite) apply(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kubectl apply: %d routers and %d servers on %d virtual functions", s.routers(), s.servers(), s.pods()), Cost: "60 s",
+	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kubectl apply: %d routers and %d servers on %d virtual functions", routers, s.servers(), s.pods()), Cost: "60 s",
 		Cause: "pods do not start, or the operator does not believe their addresses: kubectl -n " + Namespace + " describe pods"},
 		func(ctx context.Context) error {
-			text := strings.NewReplacer("VERSION", s.Env.Version, "SERVERS", fmt.Sprint(s.servers()), "ROUTERS", fmt.Sprint(s.routers())).Replace(manifest)
+			text := strings.NewReplacer("VERSION", s.Env.Version, "SERVERS", fmt.Sprint(s.servers())).Replace(manifest)
 			if err := s.Env.Apply(ctx, text); err != nil {
 				return err
 			}
