@@ -124,7 +124,8 @@ func (s *Suite) metadata(ctx context.Context) error {
 	if len(pids) == 0 {
 		return errors.New("the first pod of the service runs neither program")
 	}
-	text, err := s.Env.Run(ctx, "", "sh", "-c", fmt.Sprintf("cat /proc/%d/root/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/device/line/*-metadata.json", pids[0]))
+	// Not by /var/run: in a container it is a link to /run, which would be followed to this machine's own.
+	text, err := s.Env.Run(ctx, "", "sh", "-c", fmt.Sprintf("cat /proc/%d/root/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/device/line/*-metadata.json", pids[0]))
 	if err != nil {
 		return err
 	}
