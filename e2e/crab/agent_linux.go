@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// patience is for a slow, busy machine; nothing is judged by it.
-const patience = 60 * time.Second
+// patience is for a slow, busy machine; nothing is judged by it. Agents get more of it: those of all hosts of several
+// beds may start at once, and the kernel verifies all programs of each.
+const (
+	patience      = 60 * time.Second
+	agentPatience = 4 * patience
+)
 
 // Start the host's agent and wait until it has applied its file.
 func (h *Host) Start() {
@@ -92,15 +96,14 @@ func (h *Host) said(line string) (times int) {
 
 func (h *Host) await(line string, times int) {
 	h.bed.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if h.said(line) >= times {
-			return
-		}
+	for end := time.Now().Add(agentPatience); h.said(line) < times; time.Sleep(20 * time.Millisecond) {
 		if exited(h.agent) {
-			break
+			h.bed.t.Fatalf("%s: the agent ended and did not say %q: %s", h.Name, line, h.Log())
+		}
+		if time.Now().After(end) {
+			h.bed.t.Fatalf("%s: the agent did not say %q in %s: %s", h.Name, line, agentPatience, h.Log())
 		}
 	}
-	h.bed.t.Fatalf("%s: the agent did not say %q: %s", h.Name, line, h.Log())
 }
 
 func exited(c *exec.Cmd) bool {
