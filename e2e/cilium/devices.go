@@ -93,6 +93,14 @@ func ofEndpoint(calls string, id uint16) map[string]string {
 	return map[string]string{"cilium_calls": bpf.LocalMapName(calls, id), "cilium_policy": bpf.LocalMapName(policymap.MapName, id)}
 }
 
+// ofDevice gives a device of the node calls of its own. Its policy is the node's, as Cilium has it: a map for each
+// device would be empty, and a host firewall with an empty one refuses everybody.
+func ofDevice(index int) map[string]string {
+	names := ofEndpoint("cilium_calls_netdev_", hostEndpoint)
+	names["cilium_calls"] = bpf.LocalMapName("cilium_calls_netdev_", uint16(index))
+	return names
+}
+
 func (h *host) onCiliumHost(node config.Node) (attachment, error) {
 	device, err := linkOf(ciliumHost)
 	if err != nil {
@@ -116,7 +124,7 @@ func (h *host) onCiliumNet(node config.Node) (attachment, error) {
 	}
 	p := &netPrograms{}
 	return attachment{object: "bpf_host", device: ciliumNet, constants: atHost(node, device), programs: p,
-		renames: ofEndpoint("cilium_calls_netdev_", uint16(device.Index)),
+		renames: ofDevice(device.Index),
 		hooks: func() map[ebpf.AttachType]*entry {
 			return map[ebpf.AttachType]*entry{ebpf.AttachTCXIngress: {"cil_to_host", p.ToHost}}
 		}}, nil
@@ -129,7 +137,7 @@ func (h *host) onUplink(node config.Node) (attachment, error) {
 	}
 	p := &netdevPrograms{}
 	return attachment{object: "bpf_host", device: h.Device, constants: atHost(node, device), programs: p,
-		renames: ofEndpoint("cilium_calls_netdev_", uint16(device.Index)),
+		renames: ofDevice(device.Index),
 		hooks: func() map[ebpf.AttachType]*entry {
 			return map[ebpf.AttachType]*entry{ebpf.AttachTCXIngress: {"cil_from_netdev", p.FromNetdev}, ebpf.AttachTCXEgress: {"cil_to_netdev", p.ToNetdev}}
 		}}, nil
