@@ -32,9 +32,15 @@ func withRouterAlert(f model.Frame) model.Frame {
 	return f
 }
 
-// M-4, M-23, W-8, W-13, R-54: what the shared vectors cannot say, since it is wrong before R2P2 begins. Each is counted
-// once, by its reason, nothing is sent, and no register changes.
-func TestRefusedBeforeR2P2(t *testing.T) {
+// refusedFrame is one that the switch does not take, and why.
+type refusedFrame struct {
+	name   string
+	frame  func(bed.Service) model.Frame
+	reason int
+}
+
+// refusedFrames are wrong before R2P2 begins, or come from where they should not.
+func refusedFrames() []refusedFrame {
 	ask := bed.Request(7, []byte("fourteen bytes"))
 	said := bed.Feedback{N: 3, Incarnation: 1, Received: 9, Served: 9}.Bytes()
 	from := func(ends bed.Ends, port uint64, payload []byte) func(bed.Service) model.Frame {
@@ -61,12 +67,7 @@ func TestRefusedBeforeR2P2(t *testing.T) {
 	to := func(src uint32, port, at uint16) bed.Ends {
 		return bed.Ends{Src: src, Dst: bed.RouterIP, SrcPort: port, DstPort: at}
 	}
-	programs := map[string]*model.Program{"v1model": load(t, "v1model"), "tna": load(t, "tna")}
-	for _, row := range []struct {
-		name   string
-		frame  func(bed.Service) model.Frame
-		reason int
-	}{
+	return []refusedFrame{
 		{"a first fragment", asked(set(20, 0x20)), RFragment},
 		{"a later fragment", asked(set(21, 2)), RFragment},
 		{"a FEEDBACK in fragments", reported(set(20, 0x20)), RFragment},
@@ -87,7 +88,14 @@ func TestRefusedBeforeR2P2(t *testing.T) {
 		{"FEEDBACK of a stranger", from(to(worker+1, bed.MemberPort, bed.FeedbackPort), bed.WorkerPort, said), RNotServed},
 		{"FEEDBACK from another port of the worker", from(to(worker, bed.MemberPort+1, bed.FeedbackPort), bed.WorkerPort, said), RNotServed},
 		{"FEEDBACK by another port of the switch", from(to(worker, bed.MemberPort, bed.FeedbackPort), bed.ClientPort, said), RNotServed},
-	} {
+	}
+}
+
+// M-4, M-23, W-8, W-13, R-54: what the shared vectors cannot say, since it is wrong before R2P2 begins. Each is counted
+// once, by its reason, nothing is sent, and no register changes.
+func TestRefusedBeforeR2P2(t *testing.T) {
+	programs := map[string]*model.Program{"v1model": load(t, "v1model"), "tna": load(t, "tna")}
+	for _, row := range refusedFrames() {
 		for shell, program := range programs {
 			s, service, err := vectorSwitch(program)
 			if err != nil {
