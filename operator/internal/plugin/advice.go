@@ -25,13 +25,13 @@ func Say(errs io.Writer, err error) {
 	}
 }
 
-// kinds of errors and what to do about each, the first that fits.
+// advices are kinds of errors and what to do about each; the first that fits counts.
 var advices = []struct {
 	fits func(error) bool
 	next string
 }{
 	{unknownCommand, "kubectl bobtail --help lists the commands"},
-	{func(err error) bool { return errors.Is(err, os.ErrNotExist) }, "--kubeconfig, or the variable KUBECONFIG, names the file"},
+	{func(err error) bool { return withoutKubeconfig(err) && errors.Is(err, os.ErrNotExist) }, "--kubeconfig, or the variable KUBECONFIG, names the file"},
 	{withoutKubeconfig, "kubectl config get-contexts lists the clusters you have; --context or KUBECONFIG names one"},
 	{unreachable, "kubectl cluster-info asks the same server; --context or KUBECONFIG names another"},
 	{apierrors.IsUnauthorized, "log in to the cluster again: it does not take the credentials of the kubeconfig"},

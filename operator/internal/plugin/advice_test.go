@@ -45,7 +45,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		}
 	}
 	// What its own words say, or a quota, or a policy forbids, asks for no right.
-	for _, err := range []error{errors.New("--rate: must be above 0"), apierrors.NewForbidden(objectives, "x", errors.New("exceeded quota: small"))} {
+	for _, err := range []error{errors.New("--rate: must be above 0"), apierrors.NewForbidden(objectives, "x", errors.New("exceeded quota: small")),
+		fmt.Errorf("--simulator=nosuch: %w", os.ErrNotExist)} {
 		var said bytes.Buffer
 		if Say(&said, err); said.String() != "kubectl bobtail: "+err.Error()+"\n" {
 			t.Errorf("%q", said.String())
