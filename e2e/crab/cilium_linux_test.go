@@ -190,9 +190,10 @@ func (h *Host) connect(t *testing.T, to string, n int) {
 	tried(t, to, n, failed)
 }
 
-// hold opens n connections and returns how to count those that live.
-func (h *Host) hold(t *testing.T, to string, n int) (live func(when string), end func()) {
+// hold opens n connections from a range of ports and returns how to count those that live.
+func (h *Host) hold(t *testing.T, to string, n int, ports string) (live func(when string), end func()) {
 	t.Helper()
+	h.Run("sysctl", "-qw", "net.ipv4.ip_local_port_range="+ports)
 	all, err := h.dialMany(to, n)
 	if err != nil {
 		tried(t, to, n, []error{err})
@@ -348,8 +349,10 @@ func testBesideCilium(t *testing.T, b *Bed, d *datapath) {
 func (d *datapath) replaced(t *testing.T, nodePort string) {
 	t.Helper()
 	b, client := d.b, d.b.Host("client")
-	held, closeHeld := client.hold(t, b.target(), 50)
-	heldPort, closePort := client.hold(t, nodePort, 50)
+	// The pod is met by the VIP and by the node port, and Cilium leaves a client its port. From one port both would be
+	// the same connection there, which no client can know that dials two addresses.
+	held, closeHeld := client.hold(t, b.target(), 50, "40000 44999")
+	heldPort, closePort := client.hold(t, nodePort, 50, "50000 54999")
 	for _, step := range []struct {
 		name string
 		do   func()
