@@ -412,7 +412,7 @@ bench: deps-dev ## Every benchmark, judged: make bench BENCH="--quick --only=pro
 
 .PHONY: bench-sched
 bench-sched: ## Threads that run to completion or steal work beside the single loop: make bench-sched BENCH="--quick --only=idle" (4 min)
-	@hack/dataplane build release bench/bench_serve bench/bench_echo apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load
+	@hack/dataplane build release bench/bench_serve bench/bench_echo bench/bench_tcp apps/bobtail-serve/bobtail-serve apps/bobtail-load/bobtail-load
 	@mkdir -p $(MEASURED) && rm -f $(MEASURED)/bench-sched.json
 	@measure/bench/sched.py --measurements=$(MEASURED)/bench-sched.json $(BENCH); code=$$?; \
 	  $(REPORT) bench-sched --measurements $(MEASURED)/bench-sched.json && exit $$code

@@ -75,7 +75,7 @@ static const struct bt_io_ops dpdk_ops = {
     .counters = bt_dpdk_counters,
     .close = io_close,
     .watch = bt_dpdk_watch,
-    .look_ns = BT_DPDK_LOOK_NS,
+    .next = bt_dpdk_next,
 };
 
 static int open_link(struct bt_dpdk *d, const struct bt_addr *locals, unsigned n_locals, char *err, size_t errlen)

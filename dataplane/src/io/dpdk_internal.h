@@ -20,8 +20,6 @@ struct bt_dpdk;
 
 // Handed over and not yet taken, per io; the power of two a batch of 16 full bursts needs.
 #define BT_DPDK_HANDOVER 1024u
-// Who sleeps on a port's sockets looks so often for the timers of the link, and for the carrier.
-#define BT_DPDK_LOOK_NS UINT64_C(10000000)
 // Received and not yet asked for, per io: then the device's queue has to hold the rest.
 #define BT_DPDK_INBOX 256u
 
@@ -206,6 +204,7 @@ struct bt_dpdk_descriptors {
 void bt_dpdk_sockets_before(struct bt_dpdk_descriptors *before);
 void bt_dpdk_sockets_after(struct bt_dpdk_device *dev, const struct bt_dpdk_descriptors *before);
 unsigned bt_dpdk_watch(struct bt_io *io, int *fds, unsigned max);
+uint64_t bt_dpdk_next(struct bt_io *io); // the timers of the link, and the carrier
 
 void bt_dpdk_ring_bell(struct bt_dpdk_bell *bell);
 void bt_dpdk_wait(struct bt_io *io, uint64_t until_ns);

@@ -167,6 +167,13 @@ static unsigned take(struct bt_dpdk *d, struct bt_pkt **pkts, unsigned max)
     return n;
 }
 
+uint64_t bt_dpdk_next(struct bt_io *io)
+{
+    const struct bt_dpdk *d = bt_dpdk_of(io);
+    uint64_t due = bt_link_next(d->link);
+    return due < d->look_ns ? due : d->look_ns;
+}
+
 static void store(struct bt_dpdk *d, struct bt_pkt *p)
 {
     struct bt_dpdk_port *port = &d->ports[p->local];

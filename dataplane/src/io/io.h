@@ -74,8 +74,9 @@ struct bt_io_ops {
     // arrive, and returns how many there are; 0: this io has none. From then on threads may sleep on them instead of in
     // wait(), and rx() looks at every port without having been told by wait().
     unsigned (*watch)(struct bt_io *io, int *fds, unsigned max);
-    // Who sleeps on them calls rx() at least so often all the same, for the driver's own timers; 0: need not.
-    uint64_t look_ns;
+    // When the driver's own timers want rx(), though no packet comes; UINT64_MAX: not. Asked by who called rx() and
+    // tx() last, of drivers that threads sleep on in this way. NULL: never.
+    uint64_t (*next)(struct bt_io *io);
 };
 
 struct bt_io {

@@ -164,6 +164,10 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 
 // Takes a received packet; consumes it or gives it back to the pool.
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq);
+// The same for several, each at the time it arrived (t_rx_ns). What the table has of so many is asked for before the
+// first is looked at: one by one, each would wait for it.
+enum { BT_SERVER_AHEAD = 16 };
+void bt_server_rx_burst(struct bt_server *s, struct bt_pkt **pkts, unsigned n, struct bt_txq *txq);
 void bt_server_tick(struct bt_server *s, uint64_t now_ns, struct bt_txq *txq);
 uint64_t bt_server_next(const struct bt_server *s);
 

@@ -40,7 +40,7 @@ void bt_server_refuse(struct bt_server *s, const struct bt_arrival *a, enum bt_s
     bt_server_served(s, a->router, &f, a->txq);
 }
 
-static void take_single(struct bt_server *s, struct bt_arrival *a)
+static inline __attribute__((always_inline)) void take_single(struct bt_server *s, struct bt_arrival *a)
 {
     if (!s->free && !bt_server_displace(s, a->router)) {
         s->counters[BT_M24]++;
@@ -76,7 +76,7 @@ static enum bt_mcase repeated_first(struct bt_server *s, const struct bt_arrival
 }
 
 // Sound, and new. False: it was refused.
-static bool admitted(struct bt_server *s, struct bt_arrival *a)
+static inline __attribute__((always_inline)) bool admitted(struct bt_server *s, struct bt_arrival *a)
 {
     const struct bt_server_flow *f = &s->cfg.flow;
     if (a->h.policy >= BT_POLICY_REPLICATED_WRITE && !s->cfg.replicated) {
@@ -98,9 +98,12 @@ static bool admitted(struct bt_server *s, struct bt_arrival *a)
     return true;
 }
 
-static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
+static inline __attribute__((always_inline)) enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a,
+                                                                    enum bt_mcase flaw, bool hashed)
 {
-    a->hash = bt_pairs_hash(s->pairs.seed, &a->client, a->h.req_id);
+    if (!hashed) {
+        a->hash = bt_pairs_hash(s->pairs.seed, &a->client, a->h.req_id);
+    }
     uint32_t known = bt_pairs_look(&s->pairs, a->hash, &a->client, a->h.req_id);
     if (known != BT_PAIRS_NONE && (known & BT_PAIR_DONE)) {
         bt_server_forget_old(s);
@@ -135,7 +138,8 @@ static enum bt_mcase on_first(struct bt_server *s, struct bt_arrival *a, enum bt
 }
 
 // flaw: BT_M6 or BT_M_OPT_CRITICAL, which a REQUEST is told by DROP.
-static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum bt_mcase flaw)
+static inline __attribute__((always_inline)) enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a,
+                                                                      enum bt_mcase flaw, bool hashed)
 {
     enum bt_mcase m = BT_M_OK;
     a->client = a->pkt->src;
@@ -149,28 +153,33 @@ static enum bt_mcase on_request(struct bt_server *s, struct bt_arrival *a, enum 
     if (bt_addr_bad_source(&a->client)) {
         return BT_M23;
     }
-    a->router = bt_server_router_of(s, a, &m);
+    if (s->router_top != 0 || (a->h.opt.present & BT_HAS_FORWARDED)) {
+        a->router = bt_server_router_of(s, a, &m);
+    }
     if (!m && bt_addr_eq(&a->client, &s->port.local)) { // no router can tell that from a client's
         bt_server_pay_unwanted(s, a);
         return BT_M23;
     }
-    return m ? m : on_first(s, a, flaw);
+    return m ? m : on_first(s, a, flaw, hashed);
 }
 
-static enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a)
+static inline __attribute__((always_inline)) enum bt_mcase dispatch(struct bt_server *s, struct bt_arrival *a,
+                                                                    size_t usual, bool ahead)
 {
     enum bt_mcase m = bt_port_check(&s->port, a->pkt);
     if (m) {
         return m;
     }
-    if (!bt_r2p2_read_usual(a->pkt->data, a->pkt->len, BT_REQUEST, &a->h)) {
+    if (usual != 0) {
+        bt_r2p2_take_usual(a->pkt->data, a->pkt->len, BT_REQUEST, usual, &a->h);
+    } else {
         m = bt_r2p2_decode(a->pkt->data, a->pkt->len, BT_ROLE_SERVER, &a->h);
     }
     if (m && !((m == BT_M6 || m == BT_M_OPT_CRITICAL) && a->h.type == BT_REQUEST)) {
         return m;
     }
     if (a->h.type == BT_REQUEST) {
-        return on_request(s, a, m);
+        return on_request(s, a, m, ahead && usual != 0);
     }
     return a->h.type == BT_SACK ? bt_server_on_sack(s, a) : bt_server_on_cancel(s, a);
 }
@@ -206,18 +215,73 @@ int bt_server_adopt(struct bt_server *s, uint64_t now_ns, const struct bt_server
     return 0;
 }
 
+/* Takes one packet. usual: bt_r2p2_usual of it. ahead: if it is, its hash is set; a constant: each way in has its own
+ * code. */
+static inline __attribute__((always_inline)) void take(struct bt_server *s, uint64_t now_ns, struct bt_arrival *a,
+                                                       size_t usual, bool ahead)
+{
+    a->kept = false; // h and what follows from it are filled in by dispatch
+    a->flow = BT_FLOW_NONE;
+    bt_server_clock(s, now_ns);
+    s->counters[dispatch(s, a, usual, ahead)]++;
+    if (!a->kept) {
+        bt_pool_put(s->port.pool, a->pkt);
+    }
+}
+
 void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, struct bt_txq *txq)
 {
-    struct bt_arrival a; // h and what follows from it are filled in by dispatch
+    struct bt_arrival a;
     a.pkt = pkt;
-    a.txq = txq;
-    a.kept = false;
-    a.flow = BT_FLOW_NONE;
-    bt_server_clock(s, now_ns);
-    s->txq = txq;
-    s->counters[dispatch(s, &a)]++;
+    a.txq = s->txq = txq;
+    take(s, now_ns, &a, bt_r2p2_usual(pkt->data, pkt->len, BT_REQUEST), false);
     s->txq = NULL;
-    if (!a.kept) {
-        bt_pool_put(s->port.pool, pkt);
+}
+
+/* Where the table will be looked into for a request of the usual form, asked for now. */
+static inline uint32_t look_ahead(const struct bt_server *s, const struct bt_pkt *pkt, size_t usual)
+{
+    struct bt_addr forwarded;
+    const struct bt_addr *client = &pkt->src;
+    if (__builtin_expect(usual == BT_R2P2_FORWARDED, 0)) {
+        forwarded = bt_r2p2_forwarded(pkt->data);
+        client = &forwarded;
     }
+    uint32_t hash = bt_pairs_hash(s->pairs.seed, client, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT));
+    __builtin_prefetch(&s->pairs.slots[hash & s->pairs.mask], 1);
+    return hash;
+}
+
+static inline void rx_some(struct bt_server *s, struct bt_pkt **pkts, unsigned n, struct bt_txq *txq)
+{
+    struct bt_arrival a;
+    struct {
+        uint32_t usual, hash;
+    } ahead[BT_SERVER_AHEAD];
+    for (unsigned i = 0; i < n; i++) {
+        ahead[i].usual = (uint32_t)bt_r2p2_usual(pkts[i]->data, pkts[i]->len, BT_REQUEST);
+        ahead[i].hash = ahead[i].usual != 0 ? look_ahead(s, pkts[i], ahead[i].usual) : 0;
+    }
+    a.txq = txq;
+    for (unsigned i = 0; i < n; i++) {
+        a.pkt = pkts[i];
+        a.hash = ahead[i].hash;
+        take(s, pkts[i]->t_rx_ns, &a, ahead[i].usual, true);
+    }
+}
+
+void bt_server_rx_burst(struct bt_server *s, struct bt_pkt **pkts, unsigned n, struct bt_txq *txq)
+{
+    if (n == 1) { // nothing to look ahead to
+        bt_server_rx(s, pkts[0]->t_rx_ns, pkts[0], txq);
+        return;
+    }
+    s->txq = txq;
+    while (n != 0) {
+        unsigned some = n < BT_SERVER_AHEAD ? n : BT_SERVER_AHEAD;
+        rx_some(s, pkts, some, txq);
+        pkts += some;
+        n -= some;
+    }
+    s->txq = NULL;
 }

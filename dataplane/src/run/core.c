@@ -23,8 +23,8 @@ RUN_RARE void run_core_slow(struct run_core *core, uint64_t turn)
     }
 }
 
-/* Runs the handler, with a clock where one wants to know. */
-__attribute__((noinline)) static void run_timed(const struct bt_run *run, struct bobtail_request *job)
+/* Runs the handler, with the clock that flow control reads. */
+__attribute__((noinline)) static void run_clocked_handler(const struct bt_run *run, struct bobtail_request *job)
 {
     uint64_t began = run_clock_ns();
     run->setup.handler(run->setup.arg, job);
@@ -32,8 +32,8 @@ __attribute__((noinline)) static void run_timed(const struct bt_run *run, struct
     job->took_ns = run_clock_ns() - began;
 }
 
-/* Runs the handler of a request of that home, unless it was taken back. */
-static inline void execute(struct run_core *core, const struct run_home *home, struct bobtail_request *job)
+/* Runs the handler of a request, unless it was taken back. clock: flow control reads one. */
+static inline void execute(struct run_core *core, struct bobtail_request *job, bool clock)
 {
     const struct bt_run *run = core->run;
     uint32_t waiting = RUN_WAITING;
@@ -44,15 +44,15 @@ static inline void execute(struct run_core *core, const struct run_home *home, s
     uint64_t turn = run_relaxed(&core->turns); // nobody else counts them
     set(&core->turns, turn + 1);
     job->core = core;
-    if (__builtin_expect(home->timed, 0)) {
-        run_timed(run, job);
+    if (__builtin_expect(clock, 0)) {
+        run_clocked_handler(run, job);
     } else {
         run->setup.handler(run->setup.arg, job);
     }
     set(&core->turns, turn + 2);
 }
 
-/* A handler began and ended so; it was the last. */
+/* The handler of that request began and ended so; it was the last. */
 static inline void note_end(struct run_core *core, uint64_t began, uint64_t ended)
 {
     if (__builtin_expect(ended - began > run_relaxed(&core->longest), 0)) {
@@ -61,6 +61,19 @@ static inline void note_end(struct run_core *core, uint64_t began, uint64_t ende
     if (__builtin_expect(ended - began > core->run->slow_ticks, 0)) {
         run_core_slow(core, run_relaxed(&core->turns) - 1);
     }
+}
+
+/* The same, and notes what it took. Returns when it ended. */
+static inline uint64_t execute_timed(struct run_core *core, const struct run_home *home, struct bobtail_request *job,
+                                     uint64_t began)
+{
+    bool clock = run_clocked(home);
+    execute(core, job, clock);
+    uint64_t now = run_ticks();
+    if (!clock) {
+        job->took_ns = run_ns_of(core->run, now - began);
+    }
+    return now;
 }
 
 /* What the batch has executed is answered. Whoever has the network meanwhile gives it back soon; the next handler may
@@ -85,15 +98,22 @@ __attribute__((noinline)) static uint64_t lasts(struct run_core *core, uint64_t 
     return run_ticks();
 }
 
-/* What it took itself, all of it. Replies are not kept for long. */
-static void run_batch(struct run_core *core)
+/* What it took itself, all of it. Replies are not kept for long. times: a constant; who asks for none pays for none. */
+static inline __attribute__((always_inline)) void batch(struct run_core *core, bool times)
 {
     struct run_home *home = core->home;
     uint64_t began = run_ticks(), first = began, flush_at = began + core->run->flush_ticks;
     while (home->executed != home->taken) {
-        execute(core, home, home->batch[home->executed]);
-        home->executed++;
-        uint64_t now = run_ticks();
+        struct bobtail_request *job = home->batch[home->executed];
+        uint64_t now;
+        if (times) {
+            now = execute_timed(core, home, job, began);
+            home->executed++;
+        } else {
+            execute(core, job, false);
+            home->executed++;
+            now = run_ticks();
+        }
         if (__builtin_expect(now > flush_at, 0)) {
             run_count(&core->busy_ticks, now - first);
             first = now = lasts(core, began, now);
@@ -104,6 +124,20 @@ static void run_batch(struct run_core *core)
     run_count(&core->busy_ticks, began - first);
 }
 
+__attribute__((noinline)) static void run_timed_batch(struct run_core *core)
+{
+    batch(core, true);
+}
+
+static void run_batch(struct run_core *core)
+{
+    if (run_timed(core->home)) {
+        run_timed_batch(core);
+    } else {
+        batch(core, false);
+    }
+}
+
 /* The requests of the flow that the core has, and the flow's end. */
 static void run_flow(struct run_core *core)
 {
@@ -111,8 +145,7 @@ static void run_flow(struct run_core *core)
     while (core->todo != NULL) {
         struct bobtail_request *job = core->todo;
         uint64_t began = run_ticks();
-        execute(core, home, job);
-        uint64_t ended = run_ticks();
+        uint64_t ended = execute_timed(core, home, job, began);
         run_count(&core->busy_ticks, ended - began);
         note_end(core, began, ended);
         core->todo = run_job_of(job->event.next);
@@ -147,12 +180,16 @@ static void idle(struct run_core *core)
     }
 }
 
+/* There is something to execute: the helper looks at it from now on. A thread that only slept does not wake it. */
 static void end_idle(struct run_core *core)
 {
     uint64_t since = run_relaxed(&core->idle_since);
     if (since != 0) {
         run_count(&core->idle_ticks, run_ticks() - since);
         set(&core->idle_since, 0);
+        if (atomic_load_explicit(&core->run->helper_rests, memory_order_relaxed)) {
+            sem_post(&core->run->helper_wake);
+        }
     }
 }
 

@@ -59,6 +59,11 @@ void bt_flow_free(struct bt_flow *f)
     }
 }
 
+bool bt_flow_on(const struct bt_flow *f)
+{
+    return f->on;
+}
+
 void bt_flow_set(struct bt_flow *f, const struct bt_fc_objective *objective, uint64_t now)
 {
     if (objective == NULL) {

@@ -38,6 +38,7 @@ struct bt_flow;
 // For a port; off until bt_flow_set. NULL: there is no memory.
 struct bt_flow *bt_flow_new(const uint64_t seed[2]);
 void bt_flow_free(struct bt_flow *f);
+bool bt_flow_on(const struct bt_flow *f);
 // On, for an objective, with what was learned so far if it was on; or off with NULL.
 void bt_flow_set(struct bt_flow *f, const struct bt_fc_objective *objective, uint64_t now);
 struct bt_server_flow bt_flow_hooks(struct bt_flow *f);

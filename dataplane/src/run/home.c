@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/memory.h"
 #include "run/run_internal.h"
 #include "run/tcp.h"
 
@@ -123,12 +124,12 @@ RUN_RARE static bool answer_otherwise(struct run_home *home, struct bobtail_requ
     return true;
 }
 
-/* True: it is over, and given back. */
-static inline bool answer(struct run_home *home, struct bobtail_request *job, uint64_t now)
+/* True: it is over, and given back. timed: somebody asks how long it took. */
+static inline bool answer(struct run_home *home, struct bobtail_request *job, uint64_t now, bool timed)
 {
     int result = BT_RPC_TOO_LARGE;
     if (job->reply != NULL && atomic_load_explicit(&job->stage, memory_order_relaxed) == RUN_EXECUTING) {
-        if (__builtin_expect(home->flow, 0)) {
+        if (timed && run_clocked(home)) {
             bt_server_measured(home->server, job->handle, job->began_ns, job->began_ns + job->took_ns);
         }
         struct iovec iov = {.iov_base = (void *)(uintptr_t)job->reply, .iov_len = job->reply_len};
@@ -138,7 +139,7 @@ static inline bool answer(struct run_home *home, struct bobtail_request *job, ui
         if (!answer_otherwise(home, job, now, result)) {
             return false;
         }
-    } else if (home->service != NULL) {
+    } else if (timed && home->service != NULL) {
         bt_hist_slices_record(home->service, now, job->took_ns);
     }
     give_back(home, job);
@@ -151,7 +152,7 @@ static void answer_stuck(struct run_home *home, uint64_t now)
     struct bobtail_request *job;
     home->stuck = (struct run_list){0};
     while ((job = run_list_take(&stuck)) != NULL) {
-        if (!answer(home, job, now)) {
+        if (!answer(home, job, now, true)) {
             run_list_add(&home->stuck, job);
         }
     }
@@ -160,18 +161,32 @@ static void answer_stuck(struct run_home *home, uint64_t now)
     }
 }
 
-/* What the home's own core executed. */
-static void answer_batch(struct run_home *home, uint64_t now)
+/* What the home's own core executed. timed: a constant; who does not ask for times does not pay for them. */
+static inline __attribute__((always_inline)) void answer_all(struct run_home *home, uint64_t now, bool timed)
 {
     uint32_t i = home->answered, executed = home->executed;
     for (; i < executed; i++) {
-        if (!answer(home, home->batch[i], now)) {
+        if (!answer(home, home->batch[i], now, timed)) {
             run_list_add(&home->stuck, home->batch[i]);
         }
     }
     home->answered = i;
     if (i == home->taken) {
         home->taken = home->executed = home->answered = 0;
+    }
+}
+
+__attribute__((noinline)) static void answer_timed(struct run_home *home, uint64_t now)
+{
+    answer_all(home, now, true);
+}
+
+static inline void answer_batch(struct run_home *home, uint64_t now)
+{
+    if (run_timed(home)) {
+        answer_timed(home, now);
+    } else {
+        answer_all(home, now, false);
     }
 }
 
@@ -184,7 +199,7 @@ static void answer_flows(struct run_home *home, uint64_t now)
         struct bobtail_request *next = NULL;
         for (struct bobtail_request *job = *left; job != NULL; job = next) {
             next = run_job_of(job->event.next);
-            if (!answer(home, job, now)) {
+            if (!answer(home, job, now, true)) {
                 run_list_add(&home->stuck, job);
             }
         }
@@ -198,26 +213,18 @@ static void take_packets(struct run_home *home)
     struct bt_pkt *pkts[BT_IO_BATCH];
     struct bt_sched *s = home->lane->sched;
     uint32_t bound = bt_sched_batch(home->run->batch, BT_IO_BATCH);
+    atomic_store_explicit(&home->clocked, home->flow != NULL && bt_flow_on(home->flow), memory_order_relaxed);
     bt_sched_waiting(s, home->core, 0); // before looking, so that a hint of what comes later stays
     unsigned n = bt_io_rx(home->io, BT_IO_ANY, pkts, bound);
-    for (unsigned i = 0; i < n; i++) {
-        bt_server_rx(home->server, pkts[i]->t_rx_ns, pkts[i], &home->txq);
-    }
+    bt_server_rx_burst(home->server, pkts, n, &home->txq);
     if (n == bound) {
         bt_sched_waiting(s, home->core, n);
     }
 }
 
-/* Runs what is due, and says when the next turn is: its core may sleep on an older answer. */
-static void tick(struct run_home *home, uint64_t now)
+/* Says when the next turn is: the home's core may sleep on an older answer. */
+static inline void want_turn(struct run_home *home, uint64_t due)
 {
-    if (bt_server_next(home->server) <= now) {
-        bt_server_tick(home->server, now, &home->txq);
-    }
-    uint64_t due = bt_server_next(home->server);
-    if (home->stuck.first != NULL && due > now + RETRY_NS) {
-        due = now + RETRY_NS;
-    }
     if (due == run_relaxed(&home->due_ns)) {
         return;
     }
@@ -225,6 +232,21 @@ static void tick(struct run_home *home, uint64_t now)
     if (due < atomic_load(&home->sleep_ns)) {
         run_core_wake(&home->run->core[home->lane->first + home->core]);
     }
+}
+
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Runs what is due. Returns when the next turn is. */
+static uint64_t tick(struct run_home *home, uint64_t now)
+{
+    if (bt_server_next(home->server) <= now) {
+        bt_server_tick(home->server, now, &home->txq);
+    }
+    uint64_t due = bt_server_next(home->server);
+    return home->stuck.first != NULL ? earlier(due, now + RETRY_NS) : due;
 }
 
 static void tcp_turn(struct run_home *home, bool poll)
@@ -241,6 +263,7 @@ static void tcp_turn(struct run_home *home, bool poll)
         }
     }
     run_tcp_flush(home);
+    want_turn(home, run_tcp_next(home));
 }
 
 static void turn(struct run_home *home, struct run_core *core, bool poll)
@@ -268,8 +291,9 @@ static void turn(struct run_home *home, struct run_core *core, bool poll)
         home->own_turn = false;
         home->room = 0;
     }
-    tick(home, now);
+    uint64_t due = tick(home, now);
     bt_io_tx(home->io, &home->txq);
+    want_turn(home, home->io->ops->next != NULL ? earlier(due, home->io->ops->next(home->io)) : due);
     atomic_store_explicit(&home->backlog, bt_server_backlog(home->server), memory_order_relaxed);
 }
 
@@ -307,7 +331,7 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
     if (port->flow != NULL) {
         cfg.flow = bt_flow_hooks(port->flow);
     }
-    size_t bytes = bt_server_bytes(&cfg);
+    size_t bytes = home->server_bytes = bt_server_bytes(&cfg);
     home->io = port->io;
     home->read_only = port->read_only;
     home->server_local = cfg.local;
@@ -315,16 +339,15 @@ bool run_home_open(struct run_home *home, const struct bt_run_port *port, char *
     home->max_message = cfg.max_message;
     home->granted = cfg.n;
     home->service = port->service;
-    home->flow = port->flow != NULL;
-    home->timed = home->flow || home->service != NULL;
+    home->flow = port->flow;
+    home->ticked = port->service != NULL;
     home->origins = home->run->setup.origins;
     bt_txq_init(&home->txq);
-    home->server_mem = bytes != 0 ? aligned_alloc(64, (bytes + 63) & ~(size_t)63) : NULL;
+    home->server_mem = bytes != 0 ? bt_run_table_open(bytes) : NULL;
     if (home->server_mem == NULL || !make_lists(home, &cfg)) {
         snprintf(err, errlen, "a port's server cannot be set up; lower max_pending or max_message");
         return false;
     }
-    memset(home->server_mem, 0, bytes);
     uint64_t now = bt_io_now(home->io);
     home->server = bt_server_init(&cfg, home->server_mem, bytes, now);
     atomic_store(&home->due_ns, now);
@@ -343,5 +366,5 @@ void run_home_close(struct run_home *home)
     free(home->jobs);
     free(home->job_of);
     free(home->left);
-    free(home->server_mem);
+    bt_run_table_close(home->server_mem, home->server_bytes);
 }

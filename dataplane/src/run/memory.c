@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { HUGE_PAGE = 2 << 20 };
+
 bool bt_run_memory_open(struct bt_run_memory *m, uint32_t packets)
 {
     *m = (struct bt_run_memory){.bytes = bt_pool_fixed_bytes(packets)};
@@ -36,5 +38,30 @@ void bt_run_memory_close(struct bt_run_memory *m)
         munmap(m->at + m->read_only, m->bytes);
         munmap(m->at, m->bytes);
         m->at = NULL;
+    }
+}
+
+void *bt_run_table_open(size_t bytes)
+{
+    size_t all = (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+    uint8_t *room = mmap(NULL, all + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) {
+        return NULL;
+    }
+    size_t before = (size_t)(-(uintptr_t)room & (HUGE_PAGE - 1));
+    if (before != 0) {
+        munmap(room, before);
+    }
+    if (before != HUGE_PAGE) {
+        munmap(room + before + all, HUGE_PAGE - before);
+    }
+    (void)madvise(room + before, all, MADV_HUGEPAGE); // not everywhere: then it is ordinary memory
+    return room + before;
+}
+
+void bt_run_table_close(void *table, size_t bytes)
+{
+    if (table != NULL) {
+        munmap(table, (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1));
     }
 }

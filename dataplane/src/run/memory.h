@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets whose bytes can be seen a second time where nobody can write them (Z-07): handlers get that view.
+// Memory of a server. Packets' bytes can be seen a second time where nobody can write them (Z-07): handlers get that
+// view. A server's table of requests is on huge pages.
 #ifndef BT_RUN_MEMORY_H
 #define BT_RUN_MEMORY_H
 
@@ -19,5 +20,10 @@ struct bt_run_memory {
 // False when there is not so much memory.
 bool bt_run_memory_open(struct bt_run_memory *m, uint32_t packets);
 void bt_run_memory_close(struct bt_run_memory *m);
+
+// Zeroed memory that is looked into here and there for each packet: on huge pages where the kernel has them
+// (transparent_hugepage not `never`), so that a look is no miss of the TLB. NULL when there is none.
+void *bt_run_table_open(size_t bytes);
+void bt_run_table_close(void *table, size_t bytes);
 
 #endif

@@ -67,7 +67,7 @@ static bool make_core(struct bt_run *run, struct run_lane *lane, uint32_t self)
     struct run_home *home = &run->home[number];
     uint32_t pending = flows_of(run);
     *core = (struct run_core){.run = run, .lane = lane, .home = home, .self = self, .number = number};
-    core->epoll_fd = core->wake_fd = -1;
+    core->epoll_fd = core->wake_fd = core->timer_fd = -1;
     sem_init(&core->unpark, 0, 0);
     home->run = run;
     home->lane = lane;

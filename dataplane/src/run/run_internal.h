@@ -40,7 +40,7 @@ struct bobtail_request {
     uint8_t class_flags;
     uint16_t req_id;              // of who asks for it
     struct bt_addr client;        // likewise
-    uint64_t began_ns, took_ns;   // with a clock (run_home.timed)
+    uint64_t began_ns, took_ns;   // its execution: with run_home.clocked, else took_ns alone, with run_home.ticked
     struct bobtail_request *next; // in a list of jobs
     struct bobtail_bytes one;     // its bytes, where they are in one piece
     uint8_t small[RUN_SMALL];
@@ -61,6 +61,7 @@ struct run_home {
     struct bt_server *server;
     struct bt_addr server_local; // of its port
     void *server_mem;
+    size_t server_bytes;
     ptrdiff_t read_only;
     struct bt_txq txq;
     struct bobtail_request *jobs, *free;
@@ -75,9 +76,13 @@ struct run_home {
     uint32_t room;                              // what may be taken without another look
     struct bt_hist_slices *service;             // NULL: not kept
     bool origins;                               // who sent a request is asked for
-    bool timed, flow;                           // executions are timed; because of flow control, too
+    const struct bt_flow *flow;                 // NULL: none
+    // Flow control is on and asks when executions began and ended. Holder writes; who executes may see it late, and
+    // that a request came before it was on, the server knows.
+    _Atomic bool clocked;
+    bool ticked; // how long an execution takes is asked
     uint32_t max_pending, max_message;
-    uint64_t look_ns;                     // a sleeper looks at its network so often; 0: that wakes it
+    uint64_t look_ns;                     // a sleeper looks at its network so often; 0: that wakes it, or due_ns
     _Atomic uint64_t backlog;             // requests that are here; holder writes
     _Alignas(64) _Atomic uint64_t due_ns; // when its timers want a turn; holder writes
     _Atomic uint64_t sleep_ns;            // until when its core sleeps, 0: it does not
@@ -91,7 +96,8 @@ struct run_core {
     uint32_t number; // of all
     pthread_t thread;
     bool running;
-    int epoll_fd, wake_fd;
+    int epoll_fd, wake_fd, timer_fd;
+    uint64_t armed_ns; // when the timer goes off; UINT64_MAX: it is not set
     struct bt_rng rng;
     uint64_t work_ticks; // when it last found something
     // What it is at, so that another thread can go on when a handler ends this one.
@@ -201,6 +207,22 @@ static inline uint64_t run_ticks(void)
     extern uint64_t run_clock_ns(void);
     return run_clock_ns();
 #endif
+}
+
+static inline uint64_t run_ns_of(const struct bt_run *run, uint64_t ticks)
+{
+    return (uint64_t)((double)ticks * run->ns_per_tick);
+}
+
+static inline bool run_clocked(const struct run_home *home)
+{
+    return atomic_load_explicit(&home->clocked, memory_order_relaxed);
+}
+
+// Somebody asks how long executions take.
+static inline bool run_timed(const struct run_home *home)
+{
+    return home->ticked || run_clocked(home);
 }
 
 // clock.c

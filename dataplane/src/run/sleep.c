@@ -7,13 +7,14 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "run/run_internal.h"
 #include "run/tcp.h"
 
 #define OWN_EVENT UINT32_MAX
+#define OWN_TIMER (UINT32_MAX - 1)
 // Networks that cannot wake anybody are looked at so often.
 #define POLL_NS UINT64_C(50000)
 
@@ -33,10 +34,10 @@ static bool watch_home(struct run_core *core, struct run_home *home)
     uint32_t events = EPOLLIN | EPOLLET | (home->tcp != NULL ? 0 : (uint32_t)EPOLLEXCLUSIVE);
     if (home->tcp != NULL) {
         n = run_tcp_watch(home, fds, SOCKETS_MAX);
-        home->look_ns = n != 0 ? run_tcp_look_ns(home) : POLL_NS;
+        home->look_ns = n != 0 ? 0 : POLL_NS;
     } else if (home->io != NULL) {
         n = home->io->ops->watch != NULL ? home->io->ops->watch(home->io, fds, SOCKETS_MAX) : 0;
-        home->look_ns = n != 0 ? home->io->ops->look_ns : POLL_NS;
+        home->look_ns = n != 0 ? 0 : POLL_NS;
     }
     for (unsigned i = 0; i < n && i < SOCKETS_MAX; i++) {
         if (!watch(core, fds[i], events, home->core)) {
@@ -51,7 +52,11 @@ bool run_sleep_open(struct run_core *core, char *err, size_t errlen)
     bool steals = core->run->setup.mode == BT_SCHED_WORK_STEALING;
     core->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     core->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool ok = core->epoll_fd >= 0 && core->wake_fd >= 0 && watch(core, core->wake_fd, EPOLLIN | EPOLLET, OWN_EVENT);
+    core->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    core->armed_ns = UINT64_MAX;
+    bool ok = core->epoll_fd >= 0 && core->wake_fd >= 0 && core->timer_fd >= 0 &&
+              watch(core, core->wake_fd, EPOLLIN | EPOLLET, OWN_EVENT) &&
+              watch(core, core->timer_fd, EPOLLIN | EPOLLET, OWN_TIMER);
     for (uint32_t i = 0; ok && i < core->lane->cores; i++) {
         if (i == core->self || steals) {
             ok = watch_home(core, &core->run->home[core->lane->first + i]);
@@ -71,6 +76,9 @@ void run_sleep_close(struct run_core *core)
     if (core->wake_fd >= 0) {
         close(core->wake_fd);
     }
+    if (core->timer_fd >= 0) {
+        close(core->timer_fd);
+    }
 }
 
 void run_core_wake(struct run_core *core)
@@ -80,23 +88,31 @@ void run_core_wake(struct run_core *core)
     (void)n;
 }
 
+/* The timer goes off at `until_ns`, or before: one that is early costs a turn, and one set anew each time a system call
+ * and what the machine takes for a new deadline. */
+static void arm(struct run_core *core, uint64_t until_ns)
+{
+    if (until_ns >= core->armed_ns) {
+        return;
+    }
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)}};
+    if (until_ns == 0) {
+        at.it_value.tv_nsec = 1; // 0 would mean never
+    }
+    core->armed_ns = timerfd_settime(core->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? until_ns : UINT64_MAX;
+}
+
 /* Until something is told, or `until_ns`; 0: not at all. */
 static void doze(struct run_core *core, uint64_t until_ns)
 {
     struct epoll_event ev[SOCKETS_MAX];
-    struct timespec left = {0}, *timeout = NULL;
-    if (until_ns != UINT64_MAX) {
-        uint64_t now = run_clock_ns(), ns = until_ns > now ? until_ns - now : 0;
-        left = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-        timeout = &left;
-    }
-    int n = epoll_pwait2(core->epoll_fd, ev, SOCKETS_MAX, timeout, NULL);
-    if (n < 0 && errno == ENOSYS) { // before Linux 5.11: whole milliseconds
-        n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX,
-                       timeout != NULL ? (int)(left.tv_sec % 1000 * 1000 + left.tv_nsec / 1000000 + 1) : -1);
-    }
+    arm(core, until_ns);
+    int n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX, -1);
     for (int i = 0; i < n; i++) {
-        if (ev[i].data.u32 != OWN_EVENT) {
+        if (ev[i].data.u32 == OWN_TIMER) {
+            core->armed_ns = UINT64_MAX;
+        } else if (ev[i].data.u32 != OWN_EVENT) {
             bt_sched_waiting(core->lane->sched, ev[i].data.u32, 1);
         }
     }
@@ -106,7 +122,7 @@ static void doze(struct run_core *core, uint64_t until_ns)
 static uint64_t until(struct run_home *home)
 {
     uint64_t due, look = home->look_ns != 0 ? run_clock_ns() + home->look_ns : UINT64_MAX;
-    if (home->io == NULL) {
+    if (home->io == NULL && home->tcp == NULL) {
         return look;
     }
     do { // who sets an earlier time sees sleep_ns, or this sees the earlier time
@@ -129,7 +145,4 @@ void run_sleep(struct run_core *core)
     }
     atomic_store_explicit(&core->home->sleep_ns, 0, memory_order_relaxed);
     (void)bt_sched_rouse(s, core->self); // false: another one did, and its event is up
-    if (atomic_load_explicit(&run->helper_rests, memory_order_relaxed)) {
-        sem_post(&run->helper_wake);
-    }
 }

@@ -272,10 +272,10 @@ void run_tcp_flush(struct run_home *home)
     }
 }
 
-uint64_t run_tcp_look_ns(const struct run_home *home)
+uint64_t run_tcp_next(const struct run_home *home)
 {
     const struct run_tcp *t = home->tcp;
-    return t->wire->look_ns != NULL ? t->wire->look_ns(t) : 0;
+    return t->wire->next != NULL ? t->wire->next(t) : UINT64_MAX;
 }
 
 void run_tcp_close(struct run_home *home)

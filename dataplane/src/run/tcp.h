@@ -9,9 +9,9 @@
 // False with a sentence in err.
 bool run_tcp_open(struct run_home *home, const struct bt_run_tcp *setup, char *err, size_t errlen);
 void run_tcp_close(struct run_home *home);
-// As bt_io_ops' have it: what is to be watched for it, and how often it is looked at all the same.
+// As bt_io_ops' have it: what is to be watched for it, and when it wants a turn all the same.
 unsigned run_tcp_watch(const struct run_home *home, int *fds, unsigned max);
-uint64_t run_tcp_look_ns(const struct run_home *home);
+uint64_t run_tcp_next(const struct run_home *home);
 // What the flow's execution left becomes replies.
 void run_tcp_answer(struct run_home *home, uint32_t flow);
 // Takes connections and requests, at most a batch of events; true when there may be more.

@@ -228,7 +228,7 @@ static bool open_stack(struct run_tcp *t, char *err, size_t errlen)
     s->tcp = t;
     s->io = t->setup.io[t->home->lane->first + t->home->core];
     s->flow = t->setup.flow != NULL;
-    t->home->timed = t->home->flow = s->flow;
+    t->home->clocked = s->flow;
     bt_txq_init(&s->out);
     if (s->flow) {
         bt_fc_receiver_init(&s->lane, t->setup.flow, bt_io_now(s->io));
@@ -275,11 +275,12 @@ static unsigned watch(const struct run_tcp *t, int *fds, unsigned max)
     return s->io->ops->watch != NULL ? s->io->ops->watch(s->io, fds, max) : 0;
 }
 
-/* The stack's own timers are in no hurry: its tick is longer. */
-static uint64_t look_ns(const struct run_tcp *t)
+/* The stack's timers, and those of what carries it. */
+static uint64_t next(const struct run_tcp *t)
 {
     const struct stacked *s = t->of_wire;
-    return s->io->ops->look_ns;
+    uint64_t stack = s->stack->next(), io = s->io->ops->next != NULL ? s->io->ops->next(s->io) : UINT64_MAX;
+    return stack < io ? stack : io;
 }
 
 const struct bt_run_wire bt_run_wire_stack = {.open = open_stack,
@@ -293,7 +294,7 @@ const struct bt_run_wire bt_run_wire_stack = {.open = open_stack,
                                               .served = served,
                                               .came = came,
                                               .watch = watch,
-                                              .look_ns = look_ns};
+                                              .next = next};
 
 /* Home i's stack, for who has its token now. */
 static struct stacked *hold(struct bt_run *run, uint32_t i)

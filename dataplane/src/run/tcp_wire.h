@@ -68,7 +68,7 @@ struct bt_run_wire {
     void (*came)(struct run_tcp *t, struct run_conn *c);
     // As bt_io_ops has it.
     unsigned (*watch)(const struct run_tcp *t, int *fds, unsigned max);
-    uint64_t (*look_ns)(const struct run_tcp *t); // NULL: 0
+    uint64_t (*next)(const struct run_tcp *t); // NULL: never
 };
 
 extern const struct bt_run_wire run_tcp_kernel;

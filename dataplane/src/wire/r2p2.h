@@ -107,23 +107,36 @@ static inline void bt_r2p2_start(struct bt_r2p2_hdr *h, enum bt_type type, uint8
     h->opt.present = 0;
 }
 
+#define BT_R2P2_FORWARDED 16u // a header with nothing but the IPv4 client a router forwarded it for
+
 // What nearly every client and server reads: a message of one packet, policy 0, with no option, or, if it is a request,
-// with nothing but the IPv4 client a router forwarded it for. It reads as bt_r2p2_decode does. False, *out untouched:
-// it must be looked at in full. type: a constant.
-static inline __attribute__((always_inline)) bool bt_r2p2_read_usual(const uint8_t *p, size_t n, enum bt_type type,
-                                                                     struct bt_r2p2_hdr *out)
+// with nothing but the IPv4 client a router forwarded it for. Returns the header's size, 0 when it is none of these and
+// must be looked at in full. type: a constant.
+static inline __attribute__((always_inline)) size_t bt_r2p2_usual(const uint8_t *p, size_t n, enum bt_type type)
 {
-    const uint32_t forwarded = BT_OPTION_FORWARDED << 8 | 8u;
-    if (type == BT_REQUEST && bt_r2p2_is_single(p, n, type, 16) && bt_get16(p + BT_R2P2_HEADER) == forwarded) {
-        out->hdr_size = 16;
-        out->opt.present = BT_HAS_FORWARDED;
-        out->opt.forwarded = bt_addr_v4(p + BT_R2P2_HEADER + 4, bt_get16(p + BT_R2P2_HEADER + 2));
-    } else if (bt_r2p2_is_plain(p, n, type)) {
-        out->hdr_size = BT_R2P2_HEADER;
-        out->opt.present = 0;
-    } else {
-        return false;
+    if (bt_r2p2_is_plain(p, n, type)) {
+        return BT_R2P2_HEADER;
     }
+    bool forwarded = type == BT_REQUEST && bt_r2p2_is_single(p, n, type, BT_R2P2_FORWARDED) &&
+                     bt_get16(p + BT_R2P2_HEADER) == (BT_OPTION_FORWARDED << 8 | 8u);
+    return forwarded ? BT_R2P2_FORWARDED : 0;
+}
+
+static inline struct bt_addr bt_r2p2_forwarded(const uint8_t *p)
+{
+    return bt_addr_v4(p + BT_R2P2_HEADER + 4, bt_get16(p + BT_R2P2_HEADER + 2));
+}
+
+// Reads what bt_r2p2_usual found to have a header of that size, as bt_r2p2_decode does.
+static inline __attribute__((always_inline)) void bt_r2p2_take_usual(const uint8_t *p, size_t n, enum bt_type type,
+                                                                     size_t size, struct bt_r2p2_hdr *out)
+{
+    out->opt.present = 0;
+    if (type == BT_REQUEST && size == BT_R2P2_FORWARDED) {
+        out->opt.present = BT_HAS_FORWARDED;
+        out->opt.forwarded = bt_r2p2_forwarded(p);
+    }
+    out->hdr_size = (uint16_t)size;
     out->type = (uint8_t)type;
     out->policy = BT_POLICY_UNRESTRICTED;
     out->first = out->last = true;
@@ -131,9 +144,19 @@ static inline __attribute__((always_inline)) bool bt_r2p2_read_usual(const uint8
     out->legacy = false;
     out->req_id = bt_get16(p + BT_R2P2_REQ_ID_AT);
     out->count_or_index = 1;
-    out->payload = p + out->hdr_size;
-    out->payload_len = n - out->hdr_size;
-    return true;
+    out->payload = p + size;
+    out->payload_len = n - size;
+}
+
+// Both. False, *out untouched: it is not usual.
+static inline __attribute__((always_inline)) bool bt_r2p2_read_usual(const uint8_t *p, size_t n, enum bt_type type,
+                                                                     struct bt_r2p2_hdr *out)
+{
+    size_t size = bt_r2p2_usual(p, n, type);
+    if (size != 0) {
+        bt_r2p2_take_usual(p, n, type, size, out);
+    }
+    return size != 0;
 }
 
 // Header bytes needed for h (8 + options), at most 64; 0 when more.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Homes with a TCP stack of their own, on a port made by hand: packets that are not TCP are counted and given back, and
-// threads sleep on the port's descriptors instead of looking at it all the time.
+// threads sleep on the port's descriptors instead of looking at it all the time, but for the port's own timers.
 #include "unit.h"
 
 #include <stdatomic.h>
@@ -11,15 +11,17 @@
 #include "run/run_internal.h"
 #include "run/tcp_stack.h"
 
-#define HOUR_NS UINT64_C(3600000000000)
+#define SOON_NS UINT64_C(2000000)
 
 enum { PACKETS = 64, ROUNDS = 20 };
 
 struct port {
     struct bt_io io; // first
     struct bt_pool_fixed pool;
-    atomic_bool waits; // a packet
-    int fd;            // readable when one does; below 0: it has none
+    atomic_bool waits;    // a packet
+    int fd;               // readable when one does; below 0: it has none
+    _Atomic uint64_t due; // its own timers
+    atomic_uint looks;    // after they were due; then they are due again
 };
 
 static struct port port;
@@ -30,6 +32,10 @@ static unsigned port_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, 
 {
     (void)io;
     (void)local;
+    if (run_clock_ns() >= atomic_load(&port.due)) {
+        atomic_store(&port.due, run_clock_ns() + SOON_NS);
+        atomic_fetch_add(&port.looks, 1);
+    }
     if (max == 0 || !atomic_exchange(&port.waits, false)) {
         return 0;
     }
@@ -55,6 +61,12 @@ static uint64_t port_now(struct bt_io *io)
     return run_clock_ns();
 }
 
+static uint64_t port_next(struct bt_io *io)
+{
+    (void)io;
+    return atomic_load(&port.due);
+}
+
 static unsigned port_watch(struct bt_io *io, int *fds, unsigned max)
 {
     (void)io;
@@ -75,11 +87,11 @@ static void handle(void *arg, struct bobtail_request *request)
 static void begin(bool has_descriptor)
 {
     static const struct bt_io_ops ops = {
-        .rx = port_rx, .tx = port_tx, .now = port_now, .watch = port_watch, .look_ns = HOUR_NS};
+        .rx = port_rx, .tx = port_tx, .now = port_now, .watch = port_watch, .next = port_next};
     static uint8_t mem[PACKETS * (sizeof(struct bt_pkt) + BT_PKT_BUFFER)] __attribute__((aligned(64)));
     static struct bt_io *io = &port.io;
     char why[256] = "";
-    port = (struct port){.io = {&ops}, .fd = -1};
+    port = (struct port){.io = {&ops}, .fd = -1, .due = UINT64_MAX};
     port.fd = has_descriptor ? eventfd(0, EFD_NONBLOCK) : -1;
     bt_pool_fixed_init(&port.pool, mem, PACKETS);
     struct bt_run_tcp tcp = {.local = bt_addr_v4u(0x0a000002, 7000),
@@ -120,32 +132,43 @@ static uint64_t not_tcp(void)
     return counts[BT_RUN_TCP_NOT_TCP];
 }
 
+/* A turn, as the thread itself has them. */
+static void take_turn(void)
+{
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+}
+
 static void what_is_not_tcp_is_counted_and_given_back(void **state)
 {
     (void)state;
     begin(false);
     for (unsigned i = 0; i < 2 * PACKETS; i++) {
         atomic_store(&port.waits, true);
-        assert_true(bt_sched_take(run->lane[0].sched, 0));
-        run_home_turn(&run->home[0], NULL, true);
+        take_turn();
         assert_int_equal(not_tcp(), i + 1u);
     }
     end();
 }
 
-/* The port's own interval where it has descriptors; without them it cannot wake anybody and is looked at often. */
+/* Where it has descriptors, when its own timers want it; without them it cannot wake anybody and is looked at often. */
 static void how_often_a_port_is_looked_at(void **state)
 {
     (void)state;
     begin(true);
-    assert_true(run->home[0].look_ns == HOUR_NS);
+    assert_true(run->home[0].look_ns == 0);
+    take_turn();
+    assert_true(atomic_load(&run->home[0].due_ns) == UINT64_MAX); // no connection, no timer
+    atomic_store(&port.due, UINT64_MAX - 1);
+    take_turn();
+    assert_true(atomic_load(&run->home[0].due_ns) == UINT64_MAX - 1);
     end();
     begin(false);
     assert_true(run->home[0].look_ns != 0 && run->home[0].look_ns < 1000000);
     end();
 }
 
-/* It is looked at once an hour: a thread that the descriptor does not wake sees nothing of this. */
+/* No timer is due: a thread that the descriptor does not wake sees nothing of this. */
 static void a_descriptor_wakes_its_thread(void **state)
 {
     char why[256] = "";
@@ -165,12 +188,29 @@ static void a_descriptor_wakes_its_thread(void **state)
     end();
 }
 
+/* No packet comes: the timers wake the thread, each time anew. */
+static void the_ports_timers_wake_its_thread(void **state)
+{
+    char why[256] = "";
+    (void)state;
+    begin(true);
+    atomic_store(&port.due, run_clock_ns() + SOON_NS);
+    if (!bt_run_start(run, why, sizeof why)) {
+        fail_msg("%s", why);
+    }
+    while (atomic_load(&port.looks) < ROUNDS) { // the test's own time limit ends it
+        usleep(1000);
+    }
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_tcp_is_counted_and_given_back),
         cmocka_unit_test(how_often_a_port_is_looked_at),
         cmocka_unit_test(a_descriptor_wakes_its_thread),
+        cmocka_unit_test(the_ports_timers_wake_its_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
