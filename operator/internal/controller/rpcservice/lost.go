@@ -20,7 +20,7 @@ import (
 // it began (dataplane/apps/shell/stop.h).
 const deviceLostExit = 69
 
-// replaceAfter is how old a pod has to be: one that gets a device that is gone, because a
+// replaceAfter is how long ago the kubelet took a pod in: one that gets a device that is gone, because a
 // device plugin has not noticed, is not replaced without pause.
 const replaceAfter = time.Minute
 
@@ -50,11 +50,15 @@ func decideReplaced(s *snapshot, d v1alpha1.Device) (out []*corev1.Pod) {
 	}
 	for _, p := range s.pods() {
 		end := faultyEnd(p)
-		if end != nil && end.ExitCode == deviceLostExit && !finished(p) && madeFor(s, p, d) && s.now.Sub(p.CreationTimestamp.Time) >= replaceAfter {
+		if end != nil && end.ExitCode == deviceLostExit && !finished(p) && madeFor(s, p, d) && takenIn(s, p) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+func takenIn(s *snapshot, p *corev1.Pod) bool {
+	return p.Status.StartTime != nil && s.now.Sub(p.Status.StartTime.Time) >= replaceAfter
 }
 
 // replaceLost evicts them. The condition DeviceAsAsked names each until it is gone.

@@ -19,7 +19,7 @@ func replaced(change func(s *snapshot, first *corev1.Pod)) (out []string) {
 	for _, name := range []string{"s1", "s2"} {
 		p := runningOn(name, vfDevice, "r")
 		p.Spec.Containers = []corev1.Container{{Name: "server"}}
-		p.CreationTimestamp = metav1.NewTime(start.Add(-replaceAfter))
+		p.Status.StartTime = &metav1.Time{Time: start.Add(-replaceAfter)}
 		s.servers = append(s.servers, p)
 	}
 	change(s, s.servers[0])
@@ -42,7 +42,7 @@ func TestPodsThatLostTheirDeviceAreReplaced(t *testing.T) {
 		{"it ended for another fault", func(s *snapshot, _ *corev1.Pod) { endedWith(s, 1, vfOnKernel) }, 0},
 		{"it is young, and may have got what its predecessor had", func(s *snapshot, p *corev1.Pod) {
 			lost(s)
-			p.CreationTimestamp = metav1.NewTime(start.Add(time.Second - replaceAfter))
+			p.Status.StartTime = &metav1.Time{Time: start.Add(time.Second - replaceAfter)}
 		}, 0},
 		{"it goes already", func(s *snapshot, p *corev1.Pod) {
 			lost(s)
