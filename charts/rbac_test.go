@@ -31,7 +31,7 @@ var clusterRights = []string{
 	"core/configmaps: create get list patch watch",
 	"core/namespaces: get",
 	"core/nodes: list",           // what they offer of a device (spec.device)
-	"core/pods/eviction: create", // of a group's members, held to their budget
+	"core/pods/eviction: create", // of a group's members, and of pods whose device is gone; held to the budget
 	"core/pods/resize: patch",    // CPU of a service's pods in place (spec.scheduling)
 	"core/pods/status: patch",
 	"core/pods: get list watch",

@@ -46,7 +46,7 @@ static bool start_control(struct lb_app *app)
     return app->ctl != NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static struct lb_app app;
     struct bt_ctl_error e;
@@ -87,4 +87,9 @@ int main(int argc, char **argv)
     lb_pools_free(&app);
     bt_network_dpdk_close(app.dev);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return bt_stop_status(run(argc, argv));
 }

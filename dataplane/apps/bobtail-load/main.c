@@ -153,7 +153,7 @@ static int close_all(struct load_app *app)
     return silent || !logged ? 1 : 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static struct load_app app;
     enum bt_cli_result result = load_options_read(argc, argv, &app.opt);
@@ -175,4 +175,9 @@ int main(int argc, char **argv)
     }
     load_loop(&app);
     return close_all(&app);
+}
+
+int main(int argc, char **argv)
+{
+    return bt_stop_status(run(argc, argv));
 }

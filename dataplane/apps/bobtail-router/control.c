@@ -126,7 +126,7 @@ static void router_state(void *arg, struct bt_ctl_state *out)
     struct bt_router_member_stats m;
     bt_router_read_stats(app->router, now, &stats);
     out->is_router = true;
-    out->device = app->device;
+    bt_network_look(app->network, &app->device, &out->device);
     out->draining = stats.router_draining;
     out->uptime_ns = now - app->started_ns;
     out->held = stats.held;

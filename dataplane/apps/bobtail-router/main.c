@@ -110,7 +110,7 @@ static bool start_control(struct router_app *app)
     return app->ctl != NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static struct router_app app;
     struct bt_addr local[2];
@@ -145,4 +145,9 @@ int main(int argc, char **argv)
     bt_stop_install(NULL); // a late signal must not wake what is closed
     close_network(&app);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return bt_stop_status(run(argc, argv));
 }

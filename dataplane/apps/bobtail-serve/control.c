@@ -43,7 +43,7 @@ static void serve_state(void *arg, struct bt_ctl_state *out)
     struct bt_server_router_state r;
     uint64_t now = bt_io_now(app->io);
     out->is_router = false;
-    out->device = app->device;
+    bt_network_look(app->network, &app->device, &out->device);
     out->draining = app->leaving;
     out->uptime_ns = now - app->started_ns;
     out->backlog = serve_backlog(app);

@@ -150,7 +150,7 @@ static int run_scheduled(struct serve_app *app, uint32_t incarnation)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     static struct serve_app app;
     char text[BT_ADDR_TEXT];
@@ -189,4 +189,9 @@ int main(int argc, char **argv)
     serve_flow_close(&app);
     bt_network_close(app.network);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return bt_stop_status(run(argc, argv));
 }

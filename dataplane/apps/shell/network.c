@@ -231,6 +231,14 @@ void bt_network_describe(const struct bt_network *n, const struct bt_network_opt
     out->cpu_node = bt_cpus_allowed(out->cpus, sizeof out->cpus);
 }
 
+void bt_network_look(const struct bt_network *n, const struct bt_ctl_device *described, struct bt_ctl_device *out)
+{
+    *out = *described;
+    if (n != NULL && n->driver == BT_NETWORK_DPDK) {
+        out->link = bt_network_dpdk_link(n->dev);
+    }
+}
+
 uint32_t bt_network_in_use(const struct bt_network *n)
 {
     uint32_t sum = 0;

@@ -73,6 +73,9 @@ bool bt_network_mtu(const struct bt_network *n, uint32_t asked, uint16_t *mtu);
 // What the network's device is; nothing is written of Linux sockets. Call it in the thread that started the program.
 void bt_network_describe(const struct bt_network *n, const struct bt_network_options *o, struct bt_ctl_device *out);
 
+// The device as it was described, with what its link is now. `n` may be NULL.
+void bt_network_look(const struct bt_network *n, const struct bt_ctl_device *described, struct bt_ctl_device *out);
+
 // Packets in use in all threads.
 uint32_t bt_network_in_use(const struct bt_network *n);
 

@@ -5,6 +5,7 @@
 #include "io/dpdk.h"
 #include "shell/log.h"
 #include "shell/start.h"
+#include "shell/stop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,12 @@ enum { BITS_V4 = 24, BITS_V6 = 64 };
 static void say(const char *line)
 {
     bt_log_info("%s", line);
+}
+
+// While the device still works, what was asked is answered.
+static void lost(enum bt_dpdk_loss loss, const char *why)
+{
+    bt_stop_without_device(loss == BT_DPDK_GONE, why);
 }
 
 static enum bt_dpdk_idle idle_of(int idle)
@@ -75,6 +82,7 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
         .idle = idle_of(o->idle),
         .seed = bt_new_seed(),
         .log = say,
+        .lost = lost,
     };
     bt_cpus_text(&o->cpus, cpus, sizeof cpus);
     addrs[0].addr.port = 0;
@@ -93,7 +101,9 @@ static struct bt_dpdk_device *open_device(const struct bt_network_options *o, co
         return NULL;
     }
     struct bt_dpdk_device *dev = bt_dpdk_device_open(&cfg, why, sizeof why);
-    if (dev == NULL) {
+    if (dev == NULL && bt_dpdk_absent(o->port)) {
+        bt_stop_without_device(true, why); // which is said at the end
+    } else if (dev == NULL) {
         bt_log_error("--driver=dpdk: %s", why);
     }
     return dev;
@@ -153,6 +163,14 @@ void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_de
     out->device_node = facts.device_node;
     out->memory_node = facts.memory_node;
     out->hugepages_mib = facts.hugepages_mib;
+}
+
+const char *bt_network_dpdk_link(const struct bt_dpdk_device *dev)
+{
+    if (bt_dpdk_loss(dev) != BT_DPDK_KEPT) {
+        return "Lost";
+    }
+    return bt_dpdk_carrier(dev) ? "Up" : "Down";
 }
 
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev)

@@ -27,6 +27,8 @@ struct bt_io *bt_network_dpdk_io(struct bt_dpdk_device *dev, const struct bt_add
                                  bool report_unreachable, char *err, size_t errlen);
 struct bt_pool *bt_network_dpdk_pool(struct bt_dpdk_device *dev);
 void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_device *out);
+// One of the words of bt_ctl_device.link.
+const char *bt_network_dpdk_link(const struct bt_dpdk_device *dev);
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev);
 uint32_t bt_network_dpdk_in_use(const struct bt_dpdk_device *dev);
 void bt_network_dpdk_close(struct bt_dpdk_device *dev);

@@ -37,6 +37,12 @@ void bt_network_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_ctl_de
     (void)out;
 }
 
+const char *bt_network_dpdk_link(const struct bt_dpdk_device *dev)
+{
+    (void)dev;
+    return "";
+}
+
 uint16_t bt_network_dpdk_mtu(const struct bt_dpdk_device *dev)
 {
     (void)dev;

@@ -71,6 +71,7 @@ struct bt_ctl_device {
     char driver[32]; // of DPDK; empty: Linux sockets, and the rest means nothing
     char pci[16];    // empty: no PCI device
     char mac[18];
+    const char *link; // Up, Down, or Lost: it was taken away, and the program is about to end
     uint16_t mtu;
     int device_node, memory_node, cpu_node;
     uint32_t hugepages_mib; // 0: ordinary memory

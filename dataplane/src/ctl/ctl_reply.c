@@ -157,6 +157,7 @@ static void device_part(struct bt_json_out *o, const struct bt_ctl_device *d)
     bt_json_out_string(o, "driver", d->driver);
     bt_json_out_string(o, "pciAddress", d->pci);
     bt_json_out_string(o, "mac", d->mac);
+    bt_json_out_string(o, "link", d->link != NULL ? d->link : "");
     bt_json_out_u64(o, "mtu", d->mtu);
     bt_json_out_i64(o, "deviceNode", d->device_node);
     bt_json_out_i64(o, "memoryNode", d->memory_node);

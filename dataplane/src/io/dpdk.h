@@ -42,6 +42,14 @@ enum bt_dpdk_hugepages {
 
 typedef void (*bt_dpdk_log)(const char *line);
 
+// How a device can be taken from under a running program.
+enum bt_dpdk_loss {
+    BT_DPDK_KEPT,   // it was not
+    BT_DPDK_WANTED, // its driver wants it back and waits for that: it works until the device is closed
+    BT_DPDK_GONE,   // it is no more
+};
+typedef void (*bt_dpdk_lost)(enum bt_dpdk_loss loss, const char *why);
+
 struct bt_dpdk_eal {
     const char *port;  // decides whether the PCI bus is looked at, and for which device only
     const char *extra; // further EAL arguments, separated by blanks; they win. May be NULL
@@ -106,6 +114,8 @@ struct bt_dpdk_device_config {
     uint64_t seed;
     struct rte_mempool *buffers_of; // use this pool instead of making one; may be NULL
     bt_dpdk_log log;
+    // Told once of each loss, in a thread that has an io, at most a second later. May be NULL.
+    bt_dpdk_lost lost;
 };
 
 // Opens and starts the port, or returns NULL and says in err which setting was refused, why, and what to do.
@@ -133,6 +143,13 @@ struct bt_dpdk_facts {
 };
 void bt_dpdk_describe(const struct bt_dpdk_device *dev, struct bt_dpdk_facts *out);
 bool bt_dpdk_link_up(const struct bt_dpdk_device *dev);
+
+// What its first io knows of the device since its last look, at most a second ago. Any thread.
+enum bt_dpdk_loss bt_dpdk_loss(const struct bt_dpdk_device *dev);
+bool bt_dpdk_carrier(const struct bt_dpdk_device *dev);
+
+// Whether what a port stands on is not there: the kernel has no such PCI device, or no such interface.
+bool bt_dpdk_absent(const char *port);
 
 // A pool whose buffers travel without copies; for ports that are made elsewhere. NULL: no memory.
 struct rte_mempool *bt_dpdk_pool_new(const char *name, uint32_t buffers);

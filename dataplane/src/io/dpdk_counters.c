@@ -16,6 +16,7 @@ static const struct bt_counter_desc own_descs[BT_DPDK_COUNTERS] = {
     [BT_DPDK_RX_DEVICE_ERROR] = {"io_rx_dropped_total", "reason", "device_error"},
     [BT_DPDK_TX_NO_SPACE] = {"io_tx_dropped_total", "reason", "no_space"},
     [BT_DPDK_TX_LINK_DOWN] = {"io_tx_dropped_total", "reason", "link_down"},
+    [BT_DPDK_TX_LOST] = {"io_tx_dropped_total", "reason", "device_lost"},
     [BT_DPDK_TX_REFUSED] = {"io_tx_dropped_total", "reason", "refused"},
     [BT_DPDK_TX_DEVICE_ERROR] = {"io_tx_dropped_total", "reason", "device_error"},
     [BT_DPDK_UNREACHABLE] = {"io_unreachable_total", NULL, NULL},

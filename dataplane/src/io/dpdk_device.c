@@ -100,6 +100,7 @@ struct bt_dpdk_device *bt_dpdk_device_open(const struct bt_dpdk_device_config *c
         bt_dpdk_device_close(dev);
         return NULL;
     }
+    bt_dpdk_lost_begin(dev, cfg);
     if (describe_link(dev, cfg) != 0) {
         snprintf(err, errlen, "out of memory");
         bt_dpdk_device_close(dev);
@@ -115,6 +116,7 @@ unsigned bt_dpdk_device_close(struct bt_dpdk_device *dev)
     for (uint16_t q = 0; dev->keeps_buffers && atomic_load(&dev->running) && q < dev->n_queues; q++) {
         (void)rte_eth_tx_burst(dev->port, q, NULL, 0); // takes back what was sent
     }
+    bt_dpdk_lost_end(dev);
     bt_dpdk_port_close(dev);
     bt_dpdk_xdp_close(dev);
     if (dev->buffers != NULL && dev->own_buffers) {

@@ -34,6 +34,7 @@ enum bt_dpdk_counter {
     BT_DPDK_RX_DEVICE_ERROR, // of the port: ierrors
     BT_DPDK_TX_NO_SPACE,     // the device's queue stayed full
     BT_DPDK_TX_LINK_DOWN,
+    BT_DPDK_TX_LOST,         // the device is gone
     BT_DPDK_TX_REFUSED,      // rte_eth_tx_prepare would not have it
     BT_DPDK_TX_DEVICE_ERROR, // of the port: oerrors
     BT_DPDK_UNREACHABLE,     // events, reported or not
@@ -49,6 +50,12 @@ struct bt_dpdk_device {
     bool client;         // a memif client, which has to look for its server again when that is gone
     unsigned patience;   // looks until a client that waits for its connection starts anew
     atomic_bool running; // started; what is not is not touched by receive and send
+    atomic_int loss;     // enum bt_dpdk_loss
+    atomic_bool carrier, interface_down;
+    atomic_bool wanted, removed;               // what DPDK's interrupt thread heard
+    unsigned interface;                        // of the kernel that the port stands on, by index; 0: none
+    char name[RTE_DEV_NAME_MAX_LEN], what[64]; // DPDK's for it, and ours
+    bt_dpdk_lost lost;
     struct rte_mempool *buffers;
     bool own_buffers;
     bool keeps_buffers;     // a driver that never gives back what its queues hold (af_xdp: they are its umem)
@@ -169,6 +176,11 @@ int bt_dpdk_port_open(struct bt_dpdk_device *dev, const struct bt_dpdk_device_co
 void bt_dpdk_port_close(struct bt_dpdk_device *dev);
 // Tries to find the server of a memif client again; one thread only.
 void bt_dpdk_port_reconnect(struct bt_dpdk_device *dev);
+
+// dpdk_lost.c: from here to the end DPDK and the kernel are asked whether the device is still there.
+void bt_dpdk_lost_begin(struct bt_dpdk_device *dev, const struct bt_dpdk_device_config *cfg);
+void bt_dpdk_lost_look(struct bt_dpdk_device *dev);
+void bt_dpdk_lost_end(struct bt_dpdk_device *dev);
 
 // dpdk_steer.c: which io a frame is for.
 // A copy of the local ports, to be freed, in which each 0 is a port that nobody on the device listens to: the link of

@@ -52,6 +52,8 @@ static int find(struct bt_dpdk_device *dev, const char *port, char *err, size_t 
         char hint[400] = "";
         if (bt_dpdk_is_pci(port)) {
             bt_dpdk_pci_hint(&bt_dpdk_kernel, name, hint, sizeof hint);
+        } else if (bt_dpdk_absent(port)) {
+            snprintf(hint, sizeof hint, "; there is no such interface here: it was taken away, or never made");
         } else if (failed == -EFAULT) {
             snprintf(hint, sizeof hint, ", no driver in this program goes by that name");
         }
@@ -302,7 +304,7 @@ struct stopping {
 static void stop_port(void *arg)
 {
     struct stopping *s = arg;
-    if (atomic_exchange(&s->dev->running, false)) {
+    if (atomic_exchange(&s->dev->running, false) || bt_dpdk_loss(s->dev) == BT_DPDK_GONE) {
         (void)rte_eth_dev_stop(s->dev->port);
     }
     if (s->dev->probed) {
@@ -379,5 +381,8 @@ void bt_dpdk_port_reconnect(struct bt_dpdk_device *dev)
 bool bt_dpdk_link_up(const struct bt_dpdk_device *dev)
 {
     struct rte_eth_link link;
+    if (bt_dpdk_loss(dev) == BT_DPDK_GONE || atomic_load_explicit(&dev->interface_down, memory_order_relaxed)) {
+        return false;
+    }
     return rte_eth_link_get_nowait(dev->port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }

@@ -129,10 +129,14 @@ static unsigned frames_of(struct bt_dpdk *d, struct bt_pkt **frames, unsigned ma
 
 static void look_at_carrier(struct bt_dpdk *d)
 {
+    if (d->index == 0) {
+        bt_dpdk_lost_look(d->dev);
+    }
     bool up = bt_dpdk_link_up(d->dev);
     if (up != d->carrier) {
         d->carrier = up;
         if (d->index == 0) {
+            atomic_store(&d->dev->carrier, up);
             bt_dpdk_say(d->dev->log, up ? "DPDK: the carrier is there" : "DPDK: the carrier is gone");
         }
         if (up) {

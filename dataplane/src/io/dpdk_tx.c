@@ -61,6 +61,15 @@ static unsigned insist(struct bt_dpdk *d, struct rte_mbuf **m, unsigned n)
     return at;
 }
 
+// Why the device took no more.
+static enum bt_dpdk_counter refusal_of(const struct bt_dpdk_device *dev)
+{
+    if (bt_dpdk_loss(dev) == BT_DPDK_GONE) {
+        return BT_DPDK_TX_LOST;
+    }
+    return bt_dpdk_link_up(dev) ? BT_DPDK_TX_NO_SPACE : BT_DPDK_TX_LINK_DOWN;
+}
+
 static void drop(struct bt_dpdk *d, struct rte_mbuf **m, unsigned n, enum bt_dpdk_counter why)
 {
     d->counters[why] += n;
@@ -95,7 +104,7 @@ static void transmit(struct bt_dpdk *d, struct rte_mbuf **m, unsigned n)
     }
     d->counters[BT_DPDK_TX_PACKETS] += at;
     if (at < n) {
-        drop(d, m + at, n - at, bt_dpdk_link_up(d->dev) ? BT_DPDK_TX_NO_SPACE : BT_DPDK_TX_LINK_DOWN);
+        drop(d, m + at, n - at, refusal_of(d->dev));
     }
 }
 

@@ -17,6 +17,7 @@ EXAMPLE = os.path.join(HERE, "../../../examples/afxdp-service.yaml")
 PLUGINS = "/usr/lib/cni"
 HAVE_DPDK = bool(os.environ.get("BOBTAIL_MEMIF_SWITCH"))
 PATIENCE = "--timeout=10s"
+DEVICE_LOST = 69  # shell/stop.h
 
 
 def rendered(component):
@@ -66,14 +67,7 @@ class DevicePods(NamespaceBed):
         os.symlink(socket, self.path(component + ".sock"))  # where the bed looks for it
 
     def test_what_is_rendered_serves(self):
-        document = self.network_document(["server"], deviceProfile="AFXDP", workersPerReplica=1)
-        with open(document) as f:
-            text = f.read()
-        with open(document, "w") as f:
-            f.write(text.replace('"workers": 2', '"workers": 1'))
-        self.start_pod("router", document)
-        self.start_pod("server", document)
-        self.wait_joined("router", 1)
+        self.start_both()
         self.answered(self.load_inside, 1, "--verify", "--connections=2", PATIENCE, rate=50)
         for component in ("router", "server"):  # each says what it drives, as the interface is
             device = self.ctl(component).state()["device"]
@@ -85,6 +79,40 @@ class DevicePods(NamespaceBed):
             self.assertIn("link/ether " + device["mac"], link)
         self.terminate("server")
         self.terminate("router")
+
+    def start_both(self):
+        document = self.network_document(["server"], deviceProfile="AFXDP", workersPerReplica=1)
+        with open(document) as f:
+            text = f.read()
+        with open(document, "w") as f:
+            f.write(text.replace('"workers": 2', '"workers": 1'))
+        self.start_pod("router", document)
+        self.start_pod("server", document)
+        self.wait_joined("router", 1)
+
+    def last_line(self, component):
+        with open(self.path(component + ".log")) as f:
+            return f.read().strip().splitlines()[-1]
+
+    def test_an_interface_that_is_taken_away_ends_its_program(self):
+        self.start_both()
+        for component in ("server", "router"):
+            device = self.ctl(component).state()["device"]
+            self.assertEqual(device["link"], "Up")
+            ip_command("-n", self.tag + component, "link", "del", "net1")
+            self.assertEqual(self.processes[component].wait(timeout=60), DEVICE_LOST)
+            self.assertIn("interface net1 was taken away: the kernel has it no more here", self.last_line(component))
+            again = subprocess.run(self.command(component, self.path(component)), capture_output=True, text=True, timeout=60)
+            self.assertEqual(again.returncode, DEVICE_LOST, again.stderr)  # so it is told however late somebody looks
+            self.assertIn("there is no such interface here: it was taken away", again.stderr.strip().splitlines()[-1])
+
+    def test_a_link_that_is_down_is_told(self):
+        self.start_both()
+        server = self.ctl("server")
+        for state, word in (("down", "Down"), ("up", "Up")):
+            ip_command("-n", self.hub, "link", "set", "p%d" % self.HOSTS["server"], state)
+            wait_for("the server's link is " + word, lambda: server.state()["device"]["link"] == word)
+        self.wait_joined("router", 1)
 
     def test_each_capability_is_needed(self):
         for component in ("router", "server"):

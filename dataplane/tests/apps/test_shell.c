@@ -321,6 +321,38 @@ static void a_signal_wakes_the_loop_but_not_a_closed_one(void **state)
     assert_int_equal(bt_stop_count(), 2);
 }
 
+// A device that is lost stops the loop as signals do, and the program ends with a status of its own; its reason is the
+// last thing it says.
+static void a_lost_device_ends_the_program_with_its_reason(void **state)
+{
+    static const struct bt_io_ops ops = {.wake = count_wake};
+    struct bt_io io = {.ops = &ops};
+    unsigned before = bt_stop_count();
+    char said[400] = "";
+    int out[2], kept = dup(2);
+    (void)state;
+    assert_int_equal(bt_stop_status(1), 1);
+    wakes = 0;
+    bt_stop_install(&io);
+    bt_stop_without_device(false, "it is wanted back");
+    assert_int_equal(bt_stop_count(), before + 1); // what was asked is still answered
+    bt_stop_without_device(true, "interface net1 is gone");
+    assert_int_equal(bt_stop_count(), before + 3);
+    assert_int_equal(wakes, 2);
+    bt_stop_install(NULL);
+    assert_int_equal(pipe(out), 0);
+    dup2(out[1], 2);
+    int status = bt_stop_status(0);
+    dup2(kept, 2);
+    assert_true(read(out[0], said, sizeof said - 1) > 0);
+    for (unsigned i = 0; i < 2; i++) {
+        close(out[i]);
+    }
+    close(kept);
+    assert_int_equal(status, BT_EXIT_DEVICE_LOST);
+    assert_non_null(strstr(said, "interface net1 is gone"));
+}
+
 /* What is logged is what peers and files said: a line stays one line, and JSON, whatever stands in it. */
 static void a_line_of_json_is_whole_whatever_it_says(void **state)
 {
@@ -524,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_claim_is_found_in_its_folder),
         cmocka_unit_test(a_line_of_json_is_whole_whatever_it_says),
         cmocka_unit_test(a_signal_wakes_the_loop_but_not_a_closed_one),
+        cmocka_unit_test(a_lost_device_ends_the_program_with_its_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,25 +18,25 @@ const (
 	toPrograms = "f=%s; echo $f >/sys/bus/pci/drivers/igbvf/unbind; echo vfio-pci >/sys/bus/pci/devices/$f/driver_override; echo $f >/sys/bus/pci/drivers_probe; basename $(readlink /sys/bus/pci/devices/$f/driver)"
 )
 
-// lost: the one function that is free goes to its kernel driver, and a server that gets it has no network. The
-// service says so, and serves as soon as the function is back.
+// lost: the function of a running server goes to its kernel driver. The kernel waits until the server's program has given it
+// back; its pod is evicted, and the one that comes has no network until the function is back. The service says all of it.
 func (s *Suite) lost(ctx context.Context) error {
-	return s.Steps.Do(ctx, harness.Step{Name: "a function on its kernel driver: the pod that gets it is named, and serves when it is back", Cost: "120 s",
+	return s.Steps.Do(ctx, harness.Step{Name: "a function is taken from a running server: its pod is named and replaced, and the new one serves when the function is back", Cost: "180 s",
 		Cause: "kubectl -n " + Namespace + " describe rpcsvc,pods"}, func(ctx context.Context) error {
-		free, err := s.freeFunction(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.move(ctx, toKernel, free, "igbvf"); err != nil {
-			return err
-		}
 		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "scale", "rpcsvc", Service, "--replicas=2"); err != nil {
 			return err
 		}
-		if err := s.addressed(ctx, "False", "NetworkNotMade"); err != nil {
+		pod, function, err := s.driven(ctx)
+		if err != nil {
 			return err
 		}
-		if err := s.move(ctx, toPrograms, free, "vfio-pci"); err != nil {
+		if err := s.move(ctx, toKernel, function, "igbvf"); err != nil {
+			return err
+		}
+		if err := errors.Join(s.evicted(ctx, pod, function), s.addressed(ctx, "False", "NetworkNotMade")); err != nil {
+			return err
+		}
+		if err := s.move(ctx, toPrograms, function, "vfio-pci"); err != nil {
 			return err
 		}
 		return errors.Join(s.addressed(ctx, "True", "Addressed"),
@@ -45,26 +44,34 @@ func (s *Suite) lost(ctx context.Context) error {
 	})
 }
 
-// freeFunction is the one that no pod of the service drives.
-func (s *Suite) freeFunction(ctx context.Context) (string, error) {
+// driven is a server and its function, once no function is free.
+func (s *Suite) driven(ctx context.Context) (pod, function string, err error) {
 	var got struct {
 		Status struct{ PodDevices []podDevice }
 	}
-	all := functions(s.pods())
-	err := harness.Until(ctx, time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+	err = harness.Until(ctx, 4*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
 		err := s.Env.Get(ctx, &got, "-n", Namespace, "rpcsvc", Service)
-		return len(got.Status.PodDevices) == len(all)-1, fmt.Sprintf("%d of %d functions are driven", len(got.Status.PodDevices), len(all)), err
+		return len(got.Status.PodDevices) == s.pods(), fmt.Sprintf("%d of %d functions are driven", len(got.Status.PodDevices), s.pods()), err
 	})
-	if err != nil {
-		return "", err
+	for _, d := range got.Status.PodDevices {
+		if strings.HasPrefix(d.Pod, Service+"-server-") {
+			pod, function = d.Pod, d.PCIAddress
+		}
 	}
-	free := slices.DeleteFunc(all, func(f string) bool {
-		return slices.ContainsFunc(got.Status.PodDevices, func(d podDevice) bool { return d.PCIAddress == f })
+	if err == nil && pod == "" {
+		err = fmt.Errorf("none of %+v is a server", got.Status.PodDevices)
+	}
+	return pod, function, err
+}
+
+// evicted: the pod is gone, and an event says why.
+func (s *Suite) evicted(ctx context.Context, pod, function string) error {
+	return harness.Until(ctx, 3*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+		left, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pod", pod, "--ignore-not-found", "-o", "name")
+		said, failed := s.Env.Kubectl(ctx, "-n", Namespace, "get", "events", "--field-selector=reason=DeviceLost", "-o", "jsonpath={.items[*].message}")
+		told := strings.Contains(said, pod) && strings.Contains(said, "device "+function+" was taken away")
+		return left == "" && told, fmt.Sprintf("pod %q is left, and the events are %q", left, said), errors.Join(err, failed)
 	})
-	if len(free) != 1 {
-		return "", fmt.Errorf("the functions that no pod drives are %v, want one", free)
-	}
-	return free[0], nil
 }
 
 func (s *Suite) move(ctx context.Context, line, function, driver string) error {

@@ -199,6 +199,13 @@ const (
 	// message is its own: a virtual function that is gone, or on its kernel's driver.
 	ReasonProgramEnded = "ProgramEnded"
 
+	// ReasonDeviceLost: the device of a pod was taken away, or was not there when
+	// its program began. The pod is evicted, and another comes in its place.
+	ReasonDeviceLost = "DeviceLost"
+
+	// ReasonLinkDown: a pod's device has no link. Clients are not led to it.
+	ReasonLinkDown = "LinkDown"
+
 	// ReasonMACDuplicated: two pods have the same MAC, and frames of one go to
 	// the other.
 	ReasonMACDuplicated = "MACDuplicated"
@@ -484,6 +491,8 @@ const (
 	// entered its next stage.
 	EventKeyRotation = "KeyRotation"
 
+	// EventDeviceLost: a pod was evicted because its device was taken away.
+	EventDeviceLost = "DeviceLost"
 	// EventFastPath: requests began or ceased to be decided in the kernel.
 	EventFastPath = "FastPath"
 

@@ -245,7 +245,8 @@ const (
 
 // HostMissing is one thing that a node lacks.
 type HostMissing struct {
-	// subject in one word: AFXDP, IOMMU, VirtualFunctions, Module, Driver, Link, Hugepages, CPUManager or Kubelet.
+	// subject in one word: AFXDP, IOMMU, VirtualFunctions, Module, Driver, Link, Hugepages, CPUManager, Kubelet or
+	// FunctionsGone.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32

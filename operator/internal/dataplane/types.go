@@ -72,6 +72,12 @@ type (
 	CtlError        = ctl.Error
 )
 
+// Words of DeviceState.Link that say something is amiss.
+const (
+	LinkDown = ctl.LinkDown
+	LinkLost = ctl.LinkLost
+)
+
 // RenderConfig validates a document and returns its canonical text and the
 // text's hash, the two values of the ConfigMap. The error is a *FieldError
 // when the document breaks a bound.

@@ -9,6 +9,8 @@ package hostfacts
 import (
 	"bufio"
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +69,7 @@ func Read(s Sources) *v1alpha1.NodeHost {
 	}
 	slices.SortFunc(h.VirtualFunctions, func(a, b v1alpha1.HostFunction) int { return cmp.Compare(a.PCIAddress, b.PCIAddress) })
 	markSameMACs(h.VirtualFunctions)
-	h.Missing = missing(r, h, cards, kubelet{asked: asked, err: err})
+	h.Missing = missing(r, h, cards, given, kubelet{asked: asked, err: err})
 	h.VirtualFunctions = h.VirtualFunctions[:min(len(h.VirtualFunctions), v1alpha1.MaxHostFunctions)]
 	return h
 }
@@ -83,6 +85,12 @@ func (r reader) text(path string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(raw))
+}
+
+// exists says whether there is such a file or folder. What may not be looked at is there.
+func (r reader) exists(path string) bool {
+	_, err := os.Stat(r.path(path))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // number in a file; -1 when there is none.

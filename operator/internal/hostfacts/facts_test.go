@@ -195,8 +195,11 @@ func TestWhatIsMissing(t *testing.T) {
 			"sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages":    "0",
 			"sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages": "0",
 		}), static, map[string]string{"Hugepages": "vm.nr_hugepages=64"}},
-		"CPUs":        {carded, gives(Given{}), map[string]string{"CPUManager": "cpuManagerPolicy: static"}},
-		"the kubelet": {carded, func() (Given, error) { return Given{}, errors.New("refused") }, map[string]string{"Kubelet": "nodes.podResources"}},
+		"functions that pods have": {carded, gives(Given{CPUs: []int64{1}, Pods: map[string]string{"0000:01:10.0": "a/b", "0000:01:10.6": "a/c", "0000:01:10.4": "a/d", "gpu-7": "a/e"}}),
+			map[string]string{"FunctionsGone": "echo 2 >/sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"}},
+		"a whole card that a pod has": {bare, gives(Given{Pods: map[string]string{"0000:05:00.0": "a/b"}}), map[string]string{"FunctionsGone": "the card, or its driver"}},
+		"CPUs":                        {carded, gives(Given{}), map[string]string{"CPUManager": "cpuManagerPolicy: static"}},
+		"the kubelet":                 {carded, func() (Given, error) { return Given{}, errors.New("refused") }, map[string]string{"Kubelet": "nodes.podResources"}},
 	} {
 		h := Read(Sources{Root: c.files.plant(t), Kubelet: c.kubelet})
 		got := map[string]bool{}

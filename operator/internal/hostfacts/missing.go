@@ -4,6 +4,7 @@ package hostfacts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
@@ -19,7 +20,7 @@ type kubelet struct {
 var bifurcated = []string{"mlx4_core", "mlx5_core", "mana"}
 
 // missing is what services on devices lack here. Every entry has a line to add.
-func missing(r reader, h *v1alpha1.NodeHost, cards []card, k kubelet) (out []v1alpha1.HostMissing) {
+func missing(r reader, h *v1alpha1.NodeHost, cards []card, given Given, k kubelet) (out []v1alpha1.HostMissing) {
 	add := func(subject, line, format string, args ...any) {
 		out = append(out, v1alpha1.HostMissing{Subject: subject, Add: bounded(line, 256), Message: bounded(fmt.Sprintf(format, args...), 512)})
 	}
@@ -30,6 +31,7 @@ func missing(r reader, h *v1alpha1.NodeHost, cards []card, k kubelet) (out []v1a
 		add("Kubelet", "nodes.podResources: the folder of the kubelet's pod-resources socket, in the chart's values",
 			"the kubelet does not tell who has which function: %v", k.err)
 	}
+	functionsGone(r, given, cards, add)
 	if len(cards) == 0 {
 		return out // nothing that SRIOV could be made of
 	}
@@ -52,6 +54,34 @@ func missing(r reader, h *v1alpha1.NodeHost, cards []card, k kubelet) (out []v1a
 			"the kubelet gives no container CPUs for itself: pods on SRIOV share theirs")
 	}
 	return out
+}
+
+// functionsGone is of devices that pods have and the machine has not any more: their card
+// gave its functions up, or was taken away itself.
+func functionsGone(r reader, given Given, cards []card, add func(subject, line, format string, args ...any)) {
+	var gone []string
+	for id := range given.Pods {
+		if isPCI(id) && !r.exists(pciDevices+"/"+id) {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) == 0 {
+		return
+	}
+	slices.Sort(gone)
+	line := "the card, or its driver"
+	if len(cards) > 0 {
+		line = fmt.Sprintf("echo %d >/sys/bus/pci/devices/%s/sriov_numvfs, then bind them to %s", min(cards[0].most, int64(len(gone))), cards[0].address, vfioDriver)
+	}
+	add("FunctionsGone", line, "pods have %d devices that this machine has no more; the first is %s, of pod %s", len(gone), bounded(gone[0], 16), bounded(given.Pods[gone[0]], 317))
+}
+
+// isPCI says whether a device's ID is a PCI address, as those of device plugins for
+// virtual functions are.
+func isPCI(id string) bool {
+	var domain, bus, device, function uint
+	n, err := fmt.Sscanf(id, "%04x:%02x:%02x.%1x", &domain, &bus, &device, &function)
+	return err == nil && n == 4 && len(id) == len("0000:00:00.0")
 }
 
 // functionsMissing is of virtual functions that nobody can use as they are. The first of

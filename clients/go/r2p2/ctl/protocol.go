@@ -198,6 +198,7 @@ type DeviceState struct {
 	Driver             string `json:"driver"`     // of DPDK
 	PCIAddress         string `json:"pciAddress"` // empty: no PCI device
 	MAC                string `json:"mac"`
+	Link               string `json:"link"` // LinkUp, LinkDown or LinkLost; empty: an older program's
 	MTU                int    `json:"mtu"`
 	DeviceNode         int    `json:"deviceNode"`
 	MemoryNode         int    `json:"memoryNode"`
@@ -205,6 +206,13 @@ type DeviceState struct {
 	HugepagesMebibytes int    `json:"hugepagesMebibytes"` // 0: ordinary memory
 	CPUs               string `json:"cpus"`               // that it may run on: "2-3,6"
 }
+
+// Words of DeviceState.Link. Lost is a device that was taken away: the program is about to end.
+const (
+	LinkUp   = "Up"
+	LinkDown = "Down"
+	LinkLost = "Lost"
+)
 
 // FastPathState says whether a program in the kernel decides requests for a
 // router. Reason is one word, Active or what stands against it.

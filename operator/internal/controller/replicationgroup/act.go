@@ -10,12 +10,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/controller/evict"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/gate"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -176,25 +175,20 @@ func (r *Reconciler) command(ctx context.Context, s *snapshot, next step, out *o
 	}
 }
 
-// evict asks the API server to take a pod away, which holds that to the disruption
-// budget.
+// evict lets the member of a pod begin anew, as far as the disruption budget allows it.
 func (r *Reconciler) evict(ctx context.Context, s *snapshot, next step, out *outcome) {
 	p := s.pods[next.ordinal]
 	if p == nil {
 		return
 	}
-	err := r.Client.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
-	})
+	done, err := evict.Pod(ctx, r.Client, p)
 	switch {
-	case err == nil:
+	case done:
 		r.Events.Eventf(s.group, nil, corev1.EventTypeNormal, v1alpha1.EventMemberRestarted, "Restart", "%s was evicted: its pod is not of the present specification, or has to start anew", p.Name)
-	case apierrors.IsTooManyRequests(err):
-		out.refused = fmt.Sprintf("restart of %s: the disruption budget has no room yet", p.Name)
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-	default:
-		out.failed = errors.Join(out.failed, fmt.Errorf("evict pod %s: %w", p.Name, err))
+	case errors.Is(err, evict.ErrNoRoom):
+		out.refused = fmt.Sprintf("restart of %s: %v", p.Name, err)
+	case err != nil:
+		out.failed = errors.Join(out.failed, err)
 	}
 }
 

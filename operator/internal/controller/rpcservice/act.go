@@ -42,6 +42,7 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, p *plan) *outcome {
 	secrets := p.secrets && out.note(r.writeKeys(ctx, s, p)) && out.note(r.writeCertificate(ctx, s, p))
 	r.writeObjects(ctx, p, out)
 	r.resizePods(ctx, p, out)
+	r.replaceLost(ctx, s, p, out)
 	if secrets && p.failed == nil {
 		r.writeConfig(ctx, s, p, out)
 	}

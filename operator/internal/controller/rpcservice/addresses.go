@@ -63,7 +63,7 @@ func endpoints(s *snapshot) []render.Endpoint {
 			continue
 		}
 		out = append(out, render.Endpoint{
-			Component: p.Labels[v1alpha1.LabelComponent], Pod: p, Address: a.Unmap(), Ready: conditionStatus(p, corev1.PodReady) == corev1.ConditionTrue,
+			Component: p.Labels[v1alpha1.LabelComponent], Pod: p, Address: a.Unmap(), Ready: conditionStatus(p, corev1.PodReady) == corev1.ConditionTrue && !unlinked(s, p),
 		})
 	}
 	slices.SortFunc(out, func(a, b render.Endpoint) int { return a.Address.Compare(b.Address) })

@@ -4,6 +4,7 @@
 package rpcservice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -94,20 +95,14 @@ func decideAsAsked(s *snapshot, d v1alpha1.Device) verdict.Verdict {
 // ended is what the program of a pod said at its end, if it ended for a fault; none: it did
 // not, or runs again and will tell of its device.
 func ended(p *corev1.Pod) verdict.Verdict {
-	if p.DeletionTimestamp != nil || len(p.Spec.Containers) == 0 {
+	switch end := faultyEnd(p); {
+	case end == nil:
 		return verdict.Verdict{}
+	case end.ExitCode == deviceLostExit:
+		return verdict.No(v1alpha1.ReasonDeviceLost, fmt.Sprintf("pod %s lost its device and is replaced: %s; where the node has no other, make its functions again", p.Name, lastWords(end.Message)))
+	default:
+		return verdict.No(v1alpha1.ReasonProgramEnded, fmt.Sprintf("pod %s: its program ended with code %d: %s", p.Name, end.ExitCode, lastWords(end.Message)))
 	}
-	for _, c := range p.Status.ContainerStatuses {
-		if c.Name != p.Spec.Containers[0].Name || c.State.Running != nil && c.Started != nil && *c.Started {
-			continue
-		}
-		for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
-			if end != nil && end.ExitCode != 0 {
-				return verdict.No(v1alpha1.ReasonProgramEnded, fmt.Sprintf("pod %s: its program ended with code %d: %s", p.Name, end.ExitCode, lastWords(end.Message)))
-			}
-		}
-	}
-	return verdict.Verdict{}
 }
 
 // lastWords is the last line of a log, bounded.
@@ -140,6 +135,9 @@ func asAskedByItself(p *corev1.Pod, d v1alpha1.Device, got *dataplane.DeviceStat
 	if v := asTold(p, virtual, got); v.Reason != "" {
 		return v
 	}
+	if v := linked(p, got); v.Reason != "" {
+		return v
+	}
 	if h := d.Hugepages; h != nil && got.HugepagesMebibytes == 0 {
 		return no(v1alpha1.ReasonHugepagesMissing, "%d hugepages of %d MiB were asked for, and it runs on ordinary memory", h.Pages, h.PageMebibytes)
 	}
@@ -153,6 +151,24 @@ func asAskedByItself(p *corev1.Pod, d v1alpha1.Device, got *dataplane.DeviceStat
 		}
 	}
 	return verdict.Verdict{}
+}
+
+// linked says what is amiss with the link of a pod's device; none: nothing that it told.
+func linked(p *corev1.Pod, got *dataplane.DeviceState) verdict.Verdict {
+	device := cmp.Or(message.Bounded(got.PCIAddress, 16), netstatus.Interface)
+	switch got.Link {
+	case dataplane.LinkDown:
+		return verdict.No(v1alpha1.ReasonLinkDown, fmt.Sprintf("pod %s: its device %s has no link; see to its card, cable and switch on node %s", p.Name, device, p.Spec.NodeName))
+	case dataplane.LinkLost:
+		return verdict.No(v1alpha1.ReasonDeviceLost, fmt.Sprintf("pod %s: its device %s is taken away on node %s, and its program is about to end", p.Name, device, p.Spec.NodeName))
+	}
+	return verdict.Verdict{}
+}
+
+// unlinked says that a pod reports that nobody reaches it.
+func unlinked(s *snapshot, p *corev1.Pod) bool {
+	got := reported(s, p)
+	return got != nil && (got.Link == dataplane.LinkDown || got.Link == dataplane.LinkLost)
 }
 
 // asTold compares what a program drives with what the network says it gave the pod. What

@@ -22,6 +22,8 @@ func gotVF(mac string) *dataplane.DeviceState {
 
 const vfGone = "DPDK: 64 MiB of hugepages\nbobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away\n"
 
+const vfTaken = "bobtail-serve: drained\nbobtail-serve error: --driver=dpdk: device 0000:01:10.0 was taken away: its driver wants it back and waits for this program\n"
+
 const vfOnKernel = "bobtail-serve error: --driver=dpdk: 0000:01:10.0: no such device; it is on its kernel driver igbvf and must be bound to vfio-pci (dpdk-devbind.py)\n"
 
 // endedWith is what the kubelet shows of a first pod whose program ends again and again.
@@ -49,6 +51,7 @@ func askedWith(change func(s *snapshot, first, second *dataplane.DeviceState)) v
 	devices := map[string]*dataplane.DeviceState{"s1": gotVF("02:00:00:00:00:01"), "s2": gotVF("02:00:00:00:00:02")}
 	for _, name := range []string{"s1", "s2"} {
 		p := runningOn(name, vfDevice, "r")
+		p.Spec.NodeName = "n1"
 		p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 		s.servers = append(s.servers, p)
 		s.states[name] = stateRead{Name: name, Reply: &dataplane.SidecarState{Dataplane: &dataplane.State{Device: devices[name]}}}
@@ -109,6 +112,13 @@ func TestDeviceAsAsked(t *testing.T) {
 		}, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},
 		{name: "a function that is gone", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 1, vfGone) },
 			reason: v1alpha1.ReasonProgramEnded, message: "pod s1: its program ended with code 1: bobtail-serve error: --driver=dpdk: 0000:01:10.0: it was taken away"},
+		{name: "a function that was taken from a running program", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, deviceLostExit, vfTaken) },
+			reason: v1alpha1.ReasonDeviceLost, message: "pod s1 lost its device and is replaced: bobtail-serve error: --driver=dpdk: device 0000:01:10.0 was taken away: its driver wants it back"},
+		{name: "a function that is being taken away", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.Link = dataplane.LinkLost },
+			reason: v1alpha1.ReasonDeviceLost, message: "pod s1: its device 0000:01:10.0 is taken away on node n1"},
+		{name: "a link that is down", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.Link = dataplane.LinkDown },
+			reason: v1alpha1.ReasonLinkDown, message: "pod s1: its device 0000:01:10.0 has no link; see to its card, cable and switch on node n1"},
+		{name: "a link that is up", change: func(_ *snapshot, d, _ *dataplane.DeviceState) { d.Link = "Up" }, reason: v1alpha1.ReasonAsAsked},
 		{name: "a function on its kernel driver", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 1, vfOnKernel) },
 			reason: v1alpha1.ReasonProgramEnded, message: "it is on its kernel driver igbvf and must be bound to vfio-pci"},
 		{name: "a program that ended well", change: func(s *snapshot, _, _ *dataplane.DeviceState) { endedWith(s, 0, "") }, reason: v1alpha1.ReasonAsAsked, message: "1 running pods"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
@@ -42,7 +44,9 @@ type plan struct {
 	device   deviceDecision
 	onSwitch switchDecision
 	// resizes are the pods whose CPU is changed in place.
-	resizes  []resize
+	resizes []resize
+	// replaced are the pods that are evicted, because their device is gone.
+	replaced []*corev1.Pod
 	remember memory
 	// failed is what could not be planned and is tried again.
 	failed error
@@ -84,6 +88,7 @@ func planFor(s *snapshot) *plan {
 func (p *plan) planDevice(s *snapshot) {
 	p.device = decideDevice(s)
 	d := p.device.device
+	p.replaced = decideReplaced(s, d)
 	p.input.Device, p.input.WithoutSurge = d, withoutSurge(s, d)
 	p.input.Slices = s.devices.able && !p.overTCP && (!render.OnKernel(s.service.Spec.Device.Device) || p.input.Switched || s.slices.ours)
 	if p.input.Slices {
