@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -225,6 +226,39 @@ func TestOperatorIsRecognised(t *testing.T) {
 	for _, port := range []int32{443, 6443, 53, 9443} {
 		if !allowed[port] {
 			t.Errorf("the operator cannot reach port %d", port)
+		}
+	}
+}
+
+// The operator may reach the P4Runtime servers that `networkPolicy.switches` names, at these ports and no others; without
+// it none.
+func TestWayToSwitches(t *testing.T) {
+	ways := func(args ...string) (out []string) {
+		policy := documents[networkingv1.NetworkPolicy](t, template(t, "bobtail", args...), "NetworkPolicy")[0]
+		for _, rule := range policy.Spec.Egress {
+			for _, peer := range rule.To {
+				if peer.IPBlock == nil {
+					continue
+				}
+				for _, port := range rule.Ports {
+					out = append(out, fmt.Sprintf("%s %s %d", peer.IPBlock.CIDR, *port.Protocol, port.Port.IntVal))
+				}
+			}
+		}
+		return out
+	}
+	none := ways()
+	got := ways("--set-json", `networkPolicy.switches=[{"cidr":"10.0.0.0/24","port":9559},{"cidr":"fd00::7/128","port":9339}]`)
+	want := append(none, "10.0.0.0/24 TCP 9559", "fd00::7/128 TCP 9339")
+	if !slices.Equal(got, want) {
+		t.Errorf("ways to addresses are %v, want %v", got, want)
+	}
+	for _, c := range []struct{ set, names string }{
+		{`[{"cidr":"10.0.0.1","port":9559}]`, "cidr"}, {`[{"cidr":"leaf.example/32","port":9559}]`, "cidr"}, {`[{"cidr":"10.0.0.0/24"}]`, "port"},
+		{`[{"cidr":"10.0.0.0/24","port":0}]`, "port"}, {`[{"cidr":"10.0.0.0/24","port":9559,"name":"leaf"}]`, "name"},
+	} {
+		if _, err := run(t, "bobtail", "--set-json", "networkPolicy.switches="+c.set); err == nil || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("networkPolicy.switches=%s: %v, want %s named", c.set, err, c.names)
 		}
 	}
 }

@@ -79,8 +79,10 @@ struct sim_policy_model {
     struct sim_policy_path path;
     struct sim_policy_pipeline pipeline;
     struct sim_policy_patience patience; /* heeded by SIM_POLICY_ROUTER and SIM_POLICY_SWITCH */
-    bool interrupts; /* STEAL, WORK_STEALING: idle cores see what waits in a busy core's NIC queue */
-    uint32_t batch;  /* RUN_TO_COMPLETION, WORK_STEALING: packets that a core takes at once, at most (Z-04) */
+    bool interrupts;  /* STEAL, WORK_STEALING: idle cores see what waits in a busy core's NIC queue */
+    uint32_t batch;   /* RUN_TO_COMPLETION, WORK_STEALING: packets that a core takes at once, at most (Z-04) */
+    uint64_t look_ns; /* RUN_TO_COMPLETION, WORK_STEALING: a core's time for each look at its network */
+    bool together;    /* RUN_TO_COMPLETION: replies of a batch leave when it is done (Z-03) */
 };
 
 #define SIM_POLICY_DROPPED UINT64_MAX

@@ -35,8 +35,9 @@ static struct sim_sched_setup setup_of(const struct sim_policy_model *m, struct 
                   .flows = FLOWS,
                   .groups = GROUPS - GROUPS % m->workers, /* as many at each core */
                   .keep_stack = !m->interrupts},
-        .costs = {.request_ns = m->overhead_ns},
+        .costs = {.request_ns = m->overhead_ns, .network_ns = m->look_ns},
         .batch = m->batch,
+        .together = m->together,
         .flow_each = true,
         .seed = m->seed,
         .arg = p,

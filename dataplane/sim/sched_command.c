@@ -28,7 +28,7 @@ static const char usage_text[] =
     "  -j N, --jobs=N         processes (default 2)\n"
     "  --measurements=FILE    a JSON list of {name, value, unit}\n";
 
-enum { FIGURES_MAX = 64, SHARES = 64 };
+enum { FIGURES_MAX = 128, SHARES = 64 };
 
 struct ask {
     uint64_t requests, seed, first, seeds;

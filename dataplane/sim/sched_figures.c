@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // See sched_figures.h. 16 cores, Poisson arrivals, a request its own flow; loads are shares of 16 ÷ mean, without the
-// cost of a request. The costs are inputs, found again from the published efficiencies (3.2 us), not measured here.
+// cost of a request. The costs are inputs, found again from the published efficiencies (3.2 us), not measured here; so
+// are those of batches (sched_batches.h).
 #include "sched_figures.h"
 
 #include "fc_figures.h"
 #include "policy_command.h"
 #include "sched/ladder.h"
+#include "sched_batches.h"
 #include "sched_elastic.h"
 #include "sched_lanes.h"
 #include "sched_migration_figures.h"
@@ -228,6 +230,18 @@ const struct sim_sched_figure sim_sched_figures[] = {
     {"sched_efficiency_10us", "ratio", 0.72, 0.78, "0.75", share_of_central, SIM_DIST_EXPONENTIAL, 10, 3.2, 100},
     {"sched_efficiency_25us", "ratio", 0.85, 0.91, "0.88", share_of_central, SIM_DIST_EXPONENTIAL, 25, 3.2, 250},
     {"sched_silo_ratio", "ratio", 1.24, 1.35, "1.29", ratio_to_partitioned, SIM_DIST_LOGNORMAL, 33, 0, 1000},
+    {"sched_batch_gain", "ratio", 1.24, 1.34, "1.29; the costs are inputs", sim_batch_gain, SIM_DIST_DETERMINISTIC,
+     0.88, 2, 500},
+    {"sched_batch_gain_beyond_16", "ratio", 0.99, 1.03, "1: any batch of 16 or more", sim_batch_beyond_16,
+     SIM_DIST_DETERMINISTIC, 0.88, 2, 500},
+    {"sched_batch_share_25us", "ratio", 0.87, 0.93, "0.90; the costs are inputs", sim_batch_share, SIM_DIST_EXPONENTIAL,
+     25, 2, 250},
+    {"sched_tight_stealing_over_batch1", "ratio", 1.0005, 2, "above 1", sim_batch_tight_stealing, SIM_DIST_EXPONENTIAL,
+     10, 2, 100},
+    {"sched_tight_batch1_over_batch64", "ratio", 1.0005, 2, "above 1", sim_batch_tight_batches, SIM_DIST_EXPONENTIAL,
+     10, 2, 100},
+    {"sched_loose_batch64_over_stealing", "ratio", 1.0005, 1.1, "a little above 1; the costs are inputs",
+     sim_batch_loose, SIM_DIST_EXPONENTIAL, 10, 2, 1000},
     {"sched_lane_p99_ratio", "ratio", 0, 0.75, "not published", lane_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
     {"sched_unequal_lanes_p99_ratio", "ratio", 0, 1.15, "not published", unequal_ratio, SIM_DIST_EXPONENTIAL, 10, 0, 0},
     {"elastic_violation_share", "ratio", 0, 0.02, "0.019", violation_share, 0, 0, 0, 0},
@@ -342,6 +356,10 @@ const struct sim_sched_planted sim_sched_planted[] = {
      sim_migration_remove_deferred_wrong},
     {"a core that looks at messages late", "ixcp_migration_remove_us", sim_migration_remove_us_wrong},
     {"half of the cost of a request", "sched_efficiency_10us", half_the_cost},
+    {"looks that cost nothing", "sched_batch_gain", sim_batch_gain_wrong},
+    {"requests that cost nothing more", "sched_batch_share_25us", sim_batch_share_wrong},
+    {"batches whose replies leave one by one", "sched_tight_batch1_over_batch64", sim_batch_tight_batches_wrong},
+    {"batches of one", "sched_loose_batch64_over_stealing", sim_batch_loose_wrong},
     {"a load that knows no dispersion", "fc_paper_load_error", sim_fc_blind_load_error},
     {"the published load where waits are judged", "fc_refined_wait_p99_us", sim_fc_published_wait},
     {"clients that do not listen", "fc_two_replicas_p99_us", sim_fc_two_replicas_plain},

@@ -20,7 +20,8 @@ struct core {
     enum after after; /* what its notice is about */
     struct bt_sched_work work;
     struct ring ring;
-    uint64_t look_at; /* a migration */
+    struct sim_sched_request *done; /* with `together`: executed, not replied; the last one first */
+    uint64_t look_at;               /* a migration */
 };
 
 struct redirect {
@@ -159,12 +160,33 @@ static struct sim_sched_request *request_of(struct bt_sched_event *e)
     return (struct sim_sched_request *)e;
 }
 
+static void leave(struct sim_sched_server *sv, const struct sim_sched_request *r, uint64_t now)
+{
+    if (sv->setup->replied != NULL) {
+        sv->setup->replied(sv->setup->arg, r, now);
+    }
+}
+
+/* A batch is done. */
+static void leave_together(struct sim_sched_server *sv, uint32_t home, uint64_t now)
+{
+    struct core *core = &sv->core[home];
+    for (struct sim_sched_request *r = core->done, *next; r != NULL; r = next) {
+        next = r->behind;
+        leave(sv, r, now);
+    }
+    core->done = NULL;
+}
+
 static void reply(struct sim_sched_server *sv, uint32_t home, uint32_t flow, uint64_t now)
 {
     for (struct sim_sched_request *r = sv->left[flow], *next; r != NULL; r = next) {
         next = request_of(sched_get(&r->event.next));
-        if (sv->setup->replied != NULL) {
-            sv->setup->replied(sv->setup->arg, r, now);
+        if (sv->setup->together) {
+            r->behind = sv->core[home].done;
+            sv->core[home].done = r;
+        } else {
+            leave(sv, r, now);
         }
     }
     sv->left[flow] = NULL;
@@ -256,6 +278,7 @@ static bool turn(struct sim_sched_server *sv, uint32_t c, uint64_t now)
         at(sv, c, AFTER_HANDLER, now + begin_handler(sv, c, now));
         return true;
     }
+    leave_together(sv, c, now); /* it has nothing of its batch left */
     if (w->kind == BT_SCHED_NETWORK) {
         uint64_t takes =
             cost->network_ns + cost->packet_ns * bt_sched_batch(sv->core[w->home].ring.n, sv->setup->batch);

@@ -26,6 +26,7 @@ struct sim_sched_setup {
     struct sim_sched_costs costs;
     uint32_t batch;
     bool flow_each;       /* a request is its own flow (D-4) */
+    bool together;        /* to completion: replies leave when their batch is done, and not one by one */
     double hint_lost;     /* chance that what a network has is not told */
     uint64_t redirect_ns; /* after bt_sched_move_step asks for it, packets go to the new home */
     uint64_t wait_ns;     /* how long the new home waits for a first packet; 0: 2 * redirect_ns + 1 */

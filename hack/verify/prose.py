@@ -44,7 +44,8 @@ LINKED = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\](?:\([^)]*\)|\[[^\]]*\])")
 TARGET = re.compile(r"(?<!\\)\]\(<?([^)\s>]*)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)", re.M)
 NAMED = re.compile(r"""<[a-zA-Z][^>]*\s(?:id|name)=["']([^"']+)["']""")
 HREF = re.compile(r"""<[a-zA-Z][^>]*\s(?:href|src)=["']([^"']+)["']""")
-DATED = re.compile(r"\b20\d\d-[01]\d-[0-3]\d\b|\bcommits?\s+[0-9a-f]{7,40}\b")
+MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+DATED = re.compile(rf"\b20\d\d-[01]\d-[0-3]\d\b|\b[0-3]?\d\.? (?:{MONTHS})(?: 20\d\d)?\b|\b(?:{MONTHS}) [0-3]?\d(?:, 20\d\d)?\b|\bcommits?\s+[0-9a-f]{{7,40}}\b")
 SHORT = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|cf|vs|Fig|fig|No|resp|approx|al)\.$")
 END = re.compile(r"[.!?]+[\"'”’)\]*_]*(?=\s+[\"'“‘(\[*_]*[A-Z0-9`\x00À-ÖØ-Þ])")
 CODE = "\x00"  # stands for code, as one word

@@ -76,6 +76,7 @@ class Dated(unittest.TestCase):
 
     def test_a_day_or_a_commit_belongs_to_the_lab(self):
         self.assertEqual(self.found("On 2026-11-25 it held.\n\nIt printed (commit 3d0bb20):\n\n| a | 2026-11-25 |\n"), [1, 3, 5])
+        self.assertEqual(self.found("On the machine of that day,\n26 November 2026, other programs ran.\n\nOn May 3 it did not.\n\nIt is open since January 2025. It may hold 3 Mays.\n"), [2, 4])
 
     def test_what_a_program_prints_or_takes_may_have_one(self):
         self.assertEqual(self.found("`orders/2026-11-26`\n```\n2026-11-24T00:05:31Z load info\n```\n[lab](../lab/2026-11-26.md) a commit of yours\n"), [])

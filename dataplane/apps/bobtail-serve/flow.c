@@ -2,6 +2,7 @@
 // Flow control of all ports: set up, configured, and read.
 #include "serve_app.h"
 
+#include "run/told.h"
 #include "shell/log.h"
 #include "shell/start.h"
 
@@ -51,9 +52,7 @@ void serve_flow_begin(struct serve_app *app)
 
 void serve_flow_configure(struct serve_app *app, const struct bt_config_flow *flow)
 {
-    struct bt_fc_objective o = {.wait_ns = (double)flow->wait_us * 1e3,
-                                .percentile = (double)flow->per_100k / 1e5,
-                                .model = flow->model == BT_WAIT_PAPER ? BT_FC_PAPER : BT_FC_REFINED};
+    struct bt_fc_objective o = bt_told_objective(flow);
     serve_flow_set(app, flow->given ? &o : NULL);
 }
 
@@ -71,16 +70,7 @@ void serve_flow_state(struct serve_app *app, struct bt_ctl_flow *out)
 {
     struct bt_flow_figures f;
     read_all(app, &f);
-    *out = (struct bt_ctl_flow){.on = f.on,
-                                .throttling = f.throttling,
-                                .alarm = f.alarm,
-                                .load_ppm = (uint64_t)(1e6 * f.load),
-                                .admitted_ppm = (uint64_t)(1e6 * f.admitted),
-                                .service_ns = (uint64_t)f.service_ns,
-                                .cv2_milli = (uint64_t)(1e3 * f.cv2),
-                                .refused = f.refused,
-                                .silences = f.counters[BT_FLOW_THROTTLED_SIGNALS],
-                                .clients = f.clients};
+    bt_told_flow_state(&f, out);
     if (f.alarm && !app->flow_alarmed) {
         bt_log_warn("flow control: service times differ so much (c² %.0f) that the load it admits says little; "
                     "see docs/concepts/flow-control.md",
@@ -93,11 +83,5 @@ void serve_flow_counters(struct serve_app *app, struct bt_ctl_samples *out)
 {
     struct bt_flow_figures f;
     read_all(app, &f);
-    bt_ctl_add_counters(out, bt_flow_counter_desc, f.counters, BT_FLOW_COUNTERS);
-    if (f.on) {
-        bt_ctl_add_gauge(out, "server_flow_load_millionths", (uint64_t)(1e6 * f.load));
-        bt_ctl_add_gauge(out, "server_flow_admitted_millionths", (uint64_t)(1e6 * f.admitted));
-        bt_ctl_add_gauge(out, "server_flow_throttling", f.throttling);
-        bt_ctl_add_gauge(out, "server_flow_dispersed", f.alarm);
-    }
+    bt_told_flow_counters(&f, out);
 }

@@ -3,6 +3,7 @@
 #include "serve_app.h"
 
 #include "io/mtu.h"
+#include "run/told.h"
 #include "shell/start.h"
 #include "tcp.h"
 #include "tcp/lwip/sizes.h"
@@ -172,19 +173,16 @@ static bool take_environment(const struct bt_cli *p, struct serve_options *o)
         return true; // options come first
     }
     const char *const *words = bt_scheduling_mode_words;
-    bool completes = strcmp(mode, words[BT_SCHEDULE_RUN_TO_COMPLETION]) == 0;
-    if (!completes && strcmp(mode, words[BT_SCHEDULE_WORK_STEALING]) != 0) {
+    enum bt_sched_mode sched;
+    if (!bt_told_mode(mode, &sched)) {
         fprintf(stderr, "bobtail-serve: BOBTAIL_SCHEDULING: must be %s or %s; got \"%s\"\n", words[0], words[1], mode);
         return false;
     }
-    o->mode = completes ? MODE_RUN_TO_COMPLETION : MODE_WORK_STEALING;
-    if (o->threads == 0) {
-        uint32_t each = o->mode == MODE_WORK_STEALING ? BT_RUN_LANE : 1;
-        o->threads = o->workers * each < BT_RUN_THREADS_MAX ? o->workers * each : BT_RUN_THREADS_MAX;
-    }
-    if (bt_run_ports(serve_sched_mode(o), o->threads) != o->workers) {
+    o->mode = sched == BT_SCHED_WORK_STEALING ? MODE_WORK_STEALING : MODE_RUN_TO_COMPLETION;
+    o->threads = o->threads != 0 ? o->threads : bt_told_threads(sched, o->workers);
+    if (bt_run_ports(sched, o->threads) != o->workers) {
         bt_cli_error(p, "workers", "must be 1..%u with BOBTAIL_SCHEDULING=%s; got %u",
-                     bt_run_ports(serve_sched_mode(o), BT_RUN_THREADS_MAX), mode, o->workers);
+                     bt_run_ports(sched, BT_RUN_THREADS_MAX), mode, o->workers);
         return false;
     }
     o->workers = 1;

@@ -101,6 +101,10 @@ struct bobtail_server_config {
     const char *control;      // the socket; NULL or "": none
     const char *key_dir;      // keys of routers; NULL: none
     const char *config_cache; // the last configuration, kept for the next start; NULL: it is not kept
+    // The same, where the service has spec.scheduling: BOBTAIL_SCHEDULING, the mode by its name. NULL or "": the
+    // service has none. Else `threads` is how many ports there are, and mode, how many threads run, batch and order are
+    // the service's. Its flow control comes by `control` in any case, and without one wait_us counts.
+    const char *scheduling;
 };
 
 // What is executed one after the other, as it came to a port.

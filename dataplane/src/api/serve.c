@@ -152,23 +152,12 @@ static bool open_port(struct bobtail_server *s, uint32_t i, const struct bobtail
     }
     struct bt_udp_config u = {.locals = &p->server.local, .n_locals = 1, .pool = p->server.pool, .idle = BT_IDLE_SPIN};
     p->io = bt_udp_open(&u, err, errlen);
-    if (p->io != NULL && c->wait_us != 0 && (p->flow = bt_flow_new(p->server.seed)) == NULL) {
+    bool flow = c->wait_us != 0 || s->control != NULL; // by its own options, or as its service says
+    if (p->io != NULL && flow && (p->flow = bt_flow_new(p->server.seed)) == NULL) {
         snprintf(err, errlen, "out of memory for flow control");
         return false;
     }
     return p->io != NULL;
-}
-
-/* Between bt_run_open and bt_run_start: nothing has come yet. */
-static void begin_flow(struct bobtail_server *s, const struct bobtail_server_config *c)
-{
-    for (uint32_t i = 0; i < s->ports && c->wait_us != 0; i++) {
-        struct bt_fc_objective o = {.wait_ns = c->wait_us * 1e3,
-                                    .percentile = c->wait_percentile,
-                                    .cores = bt_run_cores(s->run, i),
-                                    .model = c->wait_model == BOBTAIL_WAIT_PAPER ? BT_FC_PAPER : BT_FC_REFINED};
-        bt_flow_set(s->port[i].flow, &o, bt_io_now(s->port[i].io));
-    }
 }
 
 static bool open_ports(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
@@ -234,10 +223,11 @@ static bool join_routers(struct bobtail_server *s, const struct bobtail_server_c
 static bool start(struct bobtail_server *s, const struct bobtail_server_config *c, char *err, size_t errlen)
 {
     struct bt_run_setup setup = {
-        .mode = c->mode == BOBTAIL_WORK_STEALING ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION,
-        .threads = c->threads,
+        .mode = s->mode,
+        .threads = s->threads,
         .batch = c->batch,
         .threads_min = c->min_threads,
+        .adjustable = s->told && s->mode == BT_SCHED_WORK_STEALING,
         .delay_bound_ns = (uint64_t)(c->delay_bound_us ? c->delay_bound_us : 200) * 1000,
         .spin_ns = SPIN_NS,
         .loop_ns = LOOP_NS,
@@ -255,7 +245,7 @@ static bool start(struct bobtail_server *s, const struct bobtail_server_config *
     }
     s->run = bt_run_open(&setup, err, errlen);
     if (s->run != NULL) {
-        begin_flow(s, c);
+        serve_set_flow(s, &s->own);
         bt_run_set_order(s->run, c->order == BOBTAIL_PER_CLIENT);
     }
     return s->run != NULL && join_routers(s, c, err, errlen) && bt_run_start(s->run, err, errlen) &&
@@ -283,6 +273,9 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
 {
     struct bobtail_server_config c = with_defaults(config);
     bool r2p2 = c.protocol == BOBTAIL_R2P2;
+    if (!serve_take_scheduling(&c, err, errlen)) {
+        return NULL;
+    }
     uint32_t ports = r2p2 ? bt_run_ports(c.mode == BOBTAIL_WORK_STEALING, c.threads) : 1;
     if (!check(&c, ports, err, errlen)) {
         return NULL;
@@ -293,6 +286,10 @@ struct bobtail_server *bobtail_server_open(const struct bobtail_server_config *c
         return NULL;
     }
     pthread_mutex_init(&s->holding, NULL);
+    s->threads = c.threads;
+    s->mode = c.mode == BOBTAIL_WORK_STEALING ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION;
+    s->told = c.scheduling != NULL;
+    s->own = serve_own_objective(&c);
     bool ok = r2p2 ? set_up_r2p2(s, ports, &c, err, errlen) : set_up_tcp(s, &c, err, errlen);
     if (!ok || !start(s, &c, err, errlen)) {
         bobtail_server_close(s);
@@ -360,11 +357,7 @@ void bobtail_server_read_counts(struct bobtail_server *s, struct bobtail_server_
         return;
     }
     serve_hold(s);
-    for (uint32_t i = 0; i < s->ports; i++) {
-        struct bt_flow_figures one;
-        bt_flow_read(s->port[i].flow, bt_io_now(s->port[i].io), &one);
-        bt_flow_add(&sum, &one);
-    }
+    serve_read_flow(s, &sum);
     serve_go(s);
     out->flow_refused = sum.refused;
     out->flow_silences = sum.counters[BT_FLOW_THROTTLED_SIGNALS];

@@ -70,6 +70,7 @@ static bool apply(void *arg, const struct bt_config *config, const struct bt_key
         bt_server_set_routers(port, now_ns(NULL), routers, (int)config->n_routers, bt_run_txq(c->server->run, i));
     }
     bt_run_set_depth(c->server->run, (uint16_t)config->service.worker_queue_depth);
+    serve_told_apply(c->server, &config->service);
     return true;
 }
 
@@ -80,6 +81,7 @@ static void state(void *arg, struct bt_ctl_state *out)
     uint64_t now = now_ns(NULL);
     out->draining = c->server->leaving;
     out->uptime_ns = now - c->started_ns;
+    serve_told_state(c->server, out);
     for (uint32_t i = 0; i < c->ports; i++) {
         const struct bt_server *port = bt_run_server(c->server->run, i);
         uint32_t backlog = bt_server_backlog(port);
@@ -111,7 +113,6 @@ static void add_io(const struct serve_control *c, struct bt_ctl_samples *out)
 static void counters(void *arg, struct bt_ctl_samples *out)
 {
     struct serve_control *c = arg;
-    struct bobtail_server_counts done;
     uint64_t sum[BT_SERVER_COUNTERS] = {0};
     uint32_t backlog = 0;
     for (uint32_t i = 0; i < c->ports; i++) {
@@ -124,9 +125,7 @@ static void counters(void *arg, struct bt_ctl_samples *out)
     }
     bt_ctl_add_counters(out, bt_server_counter_desc, sum, BT_SERVER_COUNTERS);
     add_io(c, out);
-    bt_run_read_counts(c->server->run, &done);
-    bt_ctl_add_counters(out, &(struct bt_counter_desc){"server_handled_total", NULL, NULL}, &done.handled, 1);
-    bt_ctl_add_counters(out, &(struct bt_counter_desc){"server_slow_handlers_total", NULL, NULL}, &done.slow, 1);
+    serve_told_counters(c->server, out);
     bt_ctl_add_gauge(out, "server_backlog", backlog);
     bt_ctl_add_gauge(out, "server_workers", c->ports);
     bt_ctl_add_gauge(out, "server_draining", c->server->leaving);

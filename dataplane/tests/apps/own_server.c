@@ -36,6 +36,7 @@ int main(void)
                                            .control = getenv("BOBTAIL_CTL"),
                                            .key_dir = getenv("BOBTAIL_KEY_DIR"),
                                            .config_cache = getenv("BOBTAIL_CONFIG_CACHE"),
+                                           .scheduling = getenv("BOBTAIL_SCHEDULING"),
                                            .handler = echo};
     struct bobtail_server *server = bobtail_server_open(&config, why, sizeof why);
     if (server == NULL) {

@@ -8,14 +8,15 @@ import unittest
 from bed import BUILD, Bed, ip, main, sanitized, wait_for
 
 OWN = os.path.join(BUILD, "tests", "apps", "own_server")
+PROCESSORS = len(os.sched_getaffinity(0))
 
 
 class OwnServer(Bed):
-    def start_own(self, n, threads=2):
+    def start_own(self, n, workers=2, **environment):
         name = "server-%d" % n
-        env = {**sanitized(), "POD_IP": ip(n), "BOBTAIL_PORT": "8000", "BOBTAIL_WORKERS": str(threads),
+        env = {**sanitized(), "POD_IP": ip(n), "BOBTAIL_PORT": "8000", "BOBTAIL_WORKERS": str(workers),
                "BOBTAIL_CTL": self.path(name + ".sock"), "BOBTAIL_KEY_DIR": self.path("keys"),
-               "BOBTAIL_CONFIG_CACHE": self.path(name + ".json")}
+               "BOBTAIL_CONFIG_CACHE": self.path(name + ".json"), **environment}
         with open(self.path(name + ".log"), "a") as log:
             self.processes[name] = subprocess.Popen([OWN], stdout=log, stderr=log, env=env)
         return name
@@ -62,7 +63,65 @@ class OwnServer(Bed):
         wait_for("the other one goes on", lambda: other.counter("server_requests_total") > before + 20)
         self.assert_all_answered(self.end_load())
 
+    def own_cores(self, mode, workers, **change):
+        """A server of a pod with spec.scheduling, behind a router; returns its control socket, and how to change it."""
+        def document(**change):
+            asked = {"mode": mode, "batchSize": 16, "minCores": 1, "maxCores": 1, "ordering": "PerRequest", **change}
+            return self.document([1], [2], workers, scheduling=asked)
+
+        self.start_router(2, "--config=" + self.write_document(document(**change)))
+        c = self.ctl(self.start_own(1, workers, BOBTAIL_SCHEDULING=mode))
+
+        def apply(**change):
+            self.assertTrue(c.apply(document(**change))["ok"])
+
+        apply(**change)
+        self.wait_joined("router-2", workers)
+        return c, apply
+
+    def test_d6_it_uses_the_cores_that_its_service_gives_it(self):
+        """A lane of 16 threads, of which as many run as the document says, and no more than there are processors."""
+        c, apply = self.own_cores("WorkStealing", 1)
+        says = lambda: c.state().get("scheduling", {})  # noqa: E731
+        self.assertEqual((says().get("mode"), says().get("lanes"), says().get("processors")), ("WorkStealing", 1, PROCESSORS))
+        self.start_lasting_load([2], 300, "--connections=4")
+        for least, most in ((1, 1), (PROCESSORS, PROCESSORS), (1, 64), (1, 1)):
+            apply(minCores=least, maxCores=most, ordering="PerClient" if most == 64 else "PerRequest")
+            wait_for("cores %d to %d" % (least, most), lambda a=least, b=most: (
+                says()["minCores"], says()["maxCores"]) == (min(a, PROCESSORS), min(b, PROCESSORS)))
+            wait_for("so many run", lambda: says()["minCores"] <= says()["activeCores"] <= says()["maxCores"])
+        self.assert_all_answered(self.end_load())
+        self.assertEqual((c.counter("server_threads"), c.counter("server_threads_allowed")), (16, 1))
+
+    def test_d3_a_core_is_a_port_to_completion(self):
+        c, _ = self.own_cores("RunToCompletion", 3, minCores=3, maxCores=3)
+        got = c.state()
+        self.assertEqual((got["scheduling"]["mode"], got["scheduling"]["lanes"], len(got["workers"])), ("RunToCompletion", 3, 3))
+        self.answered(self.load, [2], 300, 0.5)
+
+    def test_f49_it_takes_the_flow_control_of_its_service(self):
+        """What the document says is in force, and clients that ask are told; without it nobody is."""
+        document = self.own_cluster([1], 2)
+        c = self.ctl("server-1")
+        self.assertNotIn("flowControl", c.state())
+        document["service"]["flowControl"] = {"waitMicroseconds": 15000, "percentilePer100000": 99000, "model": "Paper"}
+        self.assertTrue(c.apply(document)["ok"])
+        self.assertIn("flowControl", c.state())
+        self.answered(self.load, [2], 300, 0.5, "--flow-control")
+        self.assertGreater(c.counter("server_flow_signals_total"), 0)
+        self.assertGreater(c.state()["flowControl"]["clients"], 0)
+        self.assertEqual(c.counter("server_flow_silences_total"), 0)
+        del document["service"]["flowControl"]
+        self.assertTrue(c.apply(document)["ok"])
+        self.assertNotIn("flowControl", c.state())
+
     def test_what_is_refused(self):
+        for mode, workers, words in (("Fifo", 1, "scheduling: must be RunToCompletion or WorkStealing; got \"Fifo\""),
+                                     ("WorkStealing", 5, "threads: must be 1..4 with scheduling WorkStealing; got 5")):
+            env = {**sanitized(), "POD_IP": ip(1), "BOBTAIL_PORT": "8000", "BOBTAIL_WORKERS": str(workers),
+                   "BOBTAIL_CTL": self.path("refused.sock"), "BOBTAIL_SCHEDULING": mode}
+            done = subprocess.run([OWN], env=env, capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (1, words + "\n"))
         for path, words in (("/nonexistent/ctl.sock", "control: "), ("x" * 200, "control: ")):
             env = {**sanitized(), "POD_IP": ip(1), "BOBTAIL_PORT": "8000", "BOBTAIL_WORKERS": "1", "BOBTAIL_CTL": path}
             done = subprocess.run([OWN], env=env, capture_output=True, text=True, timeout=60)

@@ -59,6 +59,9 @@ func planFor(s *snapshot) plan {
 	var served served
 	if len(wrong) == 0 {
 		wanted, wrong = entriesOf(pipeline.Info, fabric)
+		if why := wrongPort(spec.Ports, pipeline.Info); why != "" {
+			refuse(v1alpha1.ReasonInvalidConfiguration, "%s", why)
+		}
 		var why string
 		if served, why = serve(s, fabric, pipeline.Info); why != "" {
 			refuse(v1alpha1.ReasonInvalidConfiguration, "%s", why)
