@@ -22,11 +22,13 @@ static const char usage_text[] =
     "messages, skewed clocks, transfers, changes of membership, snapshots. Every step is judged; then faults end, and\n"
     "the group must go on.\n"
     "\n"
-    "  --mode=faults|beyond|kills|counts|sessions|diverge  faults (default); more than f members go for good: safety "
+    "  --mode=faults|beyond|kills|counts|sessions|diverge|lacking  faults (default); more than f members go for good: "
+    "safety "
     "only;\n"
     "                              leaders are killed; nothing happens, and the leader's messages for one request are\n"
     "                              counted; faults, and clients ask again under the same number: executed once;\n"
-    "                              faults, and a member executes an entry wrongly: it must be found\n"
+    "                              faults, and a member executes an entry wrongly: it must be found; faults, and a\n"
+    "                              member reckons the hash of bodies wrongly for a while\n"
     "  --protocol=raft|hovercraft|hovercraftpp  entries carry their bodies (default); or requests reach every member\n"
     "                              by themselves, through a flow-control box, and are ordered by their metadata; or\n"
     "                              entries go by way of an aggregator besides\n"
@@ -69,7 +71,7 @@ struct ask {
 
 static const char *mode_name(uint32_t i)
 {
-    static const char *const names[] = {"faults", "beyond", "kills", "counts", "sessions", "diverge"};
+    static const char *const names[] = {"faults", "beyond", "kills", "counts", "sessions", "diverge", "lacking"};
     return names[i];
 }
 
@@ -93,7 +95,7 @@ static int take(struct ask *a, int c)
 {
     switch (c) {
     case O_MODE:
-        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 6);
+        a->mode = (enum replica_mode)sim_option_named("--mode", optarg, mode_name, 7);
         return 0;
     case O_PROTOCOL:
         a->protocol = (enum replica_protocol)sim_option_named("--protocol", optarg, protocol_name, REPLICA_PROTOCOLS);
@@ -262,6 +264,10 @@ static void print_sum(const struct ask *a, const struct sum *s, double wall)
                "state first\n",
                (unsigned long long)c->planted, (unsigned long long)c->fenced, (unsigned long long)c->spread);
     }
+    if (a->mode == REPLICA_LACKING) {
+        printf("  the key of a member was wrong %llu times; a leader was told %llu times that nobody has a body\n",
+               (unsigned long long)c->planted, (unsigned long long)c->bodyless);
+    }
     if (s->failovers > 0) {
         printf("  %u leaders killed: p50 %.1f ms, p99 %.1f ms, most %.1f ms until the next write is acknowledged\n",
                s->failovers, failover_ms(s, 0.5), failover_ms(s, 0.99), failover_ms(s, 1));
@@ -295,6 +301,9 @@ static int measure(const struct ask *a, const struct sum *s, double wall)
         sim_measure(&m, "states_diverged", (double)s->count.planted, "count");
         sim_measure(&m, "members_fenced", (double)s->count.fenced, "count");
     }
+    if (a->mode == REPLICA_LACKING) {
+        sim_measure(&m, "bodies_lost_for_good", (double)s->count.bodyless, "count");
+    }
     sim_measure(&m, "replica_seconds", wall, "s");
     return sim_measures_close(&m);
 }
@@ -309,9 +318,9 @@ static int judge(const struct ask *a, const struct replica_result *results, cons
     print_sum(a, &s, wall);
     int code = measure(a, &s, wall);
     free(s.failover);
-    bool nothing = s.count.acked == 0 || s.count.crashes == 0 ||
-                   (a->mode == REPLICA_SESSIONS && s.count.repeated == 0) ||
-                   (a->mode == REPLICA_DIVERGE && s.count.fenced == 0);
+    bool nothing =
+        s.count.acked == 0 || s.count.crashes == 0 || (a->mode == REPLICA_SESSIONS && s.count.repeated == 0) ||
+        (a->mode == REPLICA_DIVERGE && s.count.fenced == 0) || (a->mode == REPLICA_LACKING && s.count.bodyless == 0);
     if (nothing && a->seeds > 1 && !a->stop) {
         puts("  no write or no crash at all: this sweep proves nothing");
     }

@@ -7,6 +7,7 @@
 #include "replica_aggregator.h"
 #include "replica_apart.h"
 #include "replica_check.h"
+#include "replica_lacking.h"
 #include "replica_diverge.h"
 #include "replica_member.h"
 #include "replica_net.h"
@@ -198,7 +199,7 @@ bool replica_change_something(struct replica_world *w)
     enum bt_replica_result r = BT_REPLICA_NO_MEMBER;
     if (learners > 0 && replica_chance(w, 0.8)) {
         r = replica_member_change(w, leader, BT_REPLICA_PROMOTE, learner);
-    } else if (voters > (replica_diverges(w) ? 3 : 2) && /* of two nobody says who differs */
+    } else if (voters > (replica_diverges(w) || replica_lacks(w) ? 3 : 2) && /* of two nobody says who differs */
                replica_chance(w, voters > 3 ? 0.6 : 0.2)) {
         r = replica_member_change(w, leader, BT_REPLICA_REMOVE, voter);
     } else if (learners < 2 && voters < 9) {

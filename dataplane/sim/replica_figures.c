@@ -29,8 +29,8 @@ static const struct sim_load_costs costs = {
 /* How an insert compares with a scan was measured here (docs/lab/replication.md): 2.2 and 2.88 us in Redis. That one
  * server does 35,000 a second within 500 us is derived from what is published, and an input. */
 static const double redis_insert_ns = 19900, redis_scan_ns = 26000;
-/* And by R-357 the published factor with seven members says of the published server: an eighth of its work are inserts,
- * so one costs 2.7 scans there. */
+/* By R-357 the published factor with seven members says of the published server: an eighth of its work are inserts, so
+ * one would cost 2.7 scans there. That factor is found again, and so is no proof. */
 static const double published_insert_ns = 64200, published_scan_ns = 23700;
 
 static struct sim_load_model fixed(enum sim_load_group g, uint32_t members)
@@ -169,16 +169,33 @@ static double bimodal_alone(const struct asked *a)
     return capacity(bimodal(SIM_LOAD_UNREPLICATED, 1), a, 120e3);
 }
 
+static double bimodal_within(const struct asked *a)
+{
+    return capacity(bimodal(SIM_LOAD_HOVERCRAFTPP, 3), a, 220e3);
+}
+
 static double bimodal_gain(const struct asked *a)
 {
-    return capacity(bimodal(SIM_LOAD_HOVERCRAFTPP, 3), a, 220e3) / bimodal_alone(a) - 1;
+    return bimodal_within(a) / bimodal_alone(a) - 1;
+}
+
+static double random_within(const struct asked *a, uint32_t bound)
+{
+    struct sim_load_model m = bimodal(SIM_LOAD_HOVERCRAFTPP, 3);
+    m.random = true;
+    m.bound = bound;
+    return capacity(m, a, 220e3);
 }
 
 static double jbsq_over_random(const struct asked *a)
 {
-    struct sim_load_model random = bimodal(SIM_LOAD_HOVERCRAFTPP, 3);
-    random.random = true;
-    return capacity(bimodal(SIM_LOAD_HOVERCRAFTPP, 3), a, 220e3) / capacity(random, a, 220e3);
+    return bimodal_within(a) / random_within(a, 32);
+}
+
+/* Each member is then the queue of one server alone at half its load, whatever time is asked for. */
+static double random_law(const struct asked *a)
+{
+    return random_within(a, 4096) / bimodal_alone(a);
 }
 
 /* What it carries without any bound of time: offered above it, with the box's limit. */
@@ -270,7 +287,9 @@ struct figure {
     double low, high;
     const char *published;
     double (*of)(const struct asked *a);
-    bool open; /* not reached, and docs/lab/replication.md says so, and why: shown, and no failure */
+    /* What is published, where R-357 gives the bounds instead: less than it by 10 %, up to what the processors do at
+     * all, a bound of time or not. docs/lab/replication.md says why. Else 0. */
+    double told;
 };
 
 static const struct figure figures[] = {
@@ -293,7 +312,11 @@ static const struct figure figures[] = {
     {"hovercraft_fig9_factor_5", "ratio", 4.5, 5.5, "12.9: about 5 times", large_5},
     {"hovercraft_fig10_alone_rps", "1/s", 90e3, 110e3, "12.10: about 100,000", bimodal_alone_most},
     {"hovercraft_fig10_most_rps", "1/s", 180e3, 220e3, "12.10: ideal 200,000", bimodal_most},
-    {"hovercraft_fig10_gain", "ratio", 0.52, 0.62, "12.10: +57 % within 500 us", bimodal_gain, .open = true},
+    {"hovercraft_fig10_within_rps", "1/s", 152e3, 200e3, "12.10: 57 % above about 100,000; ideal 200,000",
+     bimodal_within},
+    {"hovercraft_fig10_gain", "ratio", 0.8, 1.29, "12.10: +57 % within 500 us; twice by R-357", bimodal_gain,
+     .told = 0.57},
+    {"hovercraft_fig10_random_law", "ratio", 1.9, 2.1, "12.10: not published; twice by R-357, to 5 %", random_law},
     {"hovercraft_fig10_jbsq_over_random", "ratio", 1.0001, 2, "12.10: JBSQ is better", jbsq_over_random},
     {"hovercraft_fig11_after_rps", "1/s", 144e3, 176e3, "12.11: 160,000 with two members", after_rps},
     {"hovercraft_fig11_dropped_rps", "1/s", 0, 13250, "12.11: about 5,000/s of 165,000 (3 % +- 5 points)",
@@ -302,9 +325,10 @@ static const struct figure figures[] = {
     {"hovercraft_fig12_alone_rps", "1/s", 31.5e3, 38.5e3, "12.12: 35,000, derived; an input", ycsb_alone},
     {"hovercraft_fig12_factor_3", "ratio", 2.5, 3.06, "12.12: not published; w + r/N (R-357)", ycsb_3},
     {"hovercraft_fig12_factor_5", "ratio", 3.9, 4.76, "12.12: not published; w + r/N (R-357)", ycsb_5},
-    {"hovercraft_fig12_factor_7", "ratio", 3.6, 4.4, "12.12: 4 times at N = 7", ycsb_7, .open = true},
-    {"hovercraft_fig12_factor_7_published_mix", "ratio", 3.6, 4.4, "12.12: 4 times at N = 7, an insert of 2.7 scans",
-     ycsb_7_published},
+    {"hovercraft_fig12_factor_7", "ratio", 5.1, 6.4, "12.12: 4 times at N = 7; w + r/N (R-357) of our Redis", ycsb_7,
+     .told = 4},
+    {"hovercraft_fig12_factor_7_published_mix", "ratio", 3.6, 4.4,
+     "12.12: 4 times at N = 7; an insert of 2.7 scans, an input", ycsb_7_published},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
@@ -348,9 +372,29 @@ static double nobody_dies(const struct asked *a)
     return carried(a, bimodal(SIM_LOAD_HOVERCRAFTPP, 3), 200e3, &r) > 0 ? r.after_answered_rps : 0;
 }
 
+static double everybody_reads_within(const struct asked *a)
+{
+    struct sim_load_model m = bimodal(SIM_LOAD_HOVERCRAFTPP, 3);
+    m.read_share = 0;
+    return capacity(m, a, 220e3) / bimodal_alone(a) - 1;
+}
+
+static double two_for_three(const struct asked *a)
+{
+    struct sim_load_model m = bimodal(SIM_LOAD_HOVERCRAFTPP, 2);
+    return capacity(m, a, 220e3);
+}
+
 static double three_for_five(const struct asked *a)
 {
     return ycsb_factor(a, 3);
+}
+
+static double free_inserts(const struct asked *a)
+{
+    struct sim_load_model m = ycsb(SIM_LOAD_HOVERCRAFTPP, 7);
+    m.write.mean_ns = 1;
+    return capacity(m, a, 300e3) / ycsb_alone(a);
 }
 
 static const struct {
@@ -362,8 +406,11 @@ static const struct {
     {"entries that cost nothing", "hovercraft_fig8_raft_9_share", free_entries},
     {"a leader that answers everything", "hovercraft_fig9_factor_3", leader_answers},
     {"reads that all members execute", "hovercraft_fig10_most_rps", everybody_reads},
+    {"reads that all members execute, within 500 us", "hovercraft_fig10_gain", everybody_reads_within},
+    {"two members for three", "hovercraft_fig10_within_rps", two_for_three},
     {"a leader that does not die", "hovercraft_fig11_after_rps", nobody_dies},
     {"three members for five", "hovercraft_fig12_factor_5", three_for_five},
+    {"inserts that cost nothing", "hovercraft_fig12_factor_7", free_inserts},
 };
 enum { MISTAKES = sizeof mistakes / sizeof mistakes[0] };
 
@@ -396,24 +443,25 @@ static double distance(const struct figure *f, double value)
     return value < f->low ? (f->low - value) / f->low : value > f->high ? (value - f->high) / f->high : 0;
 }
 
-/* True: as it must be, or known not to be. A mistake is no proof of a figure that is open: that is wrong anyhow. */
+/* True: as it must be. */
 static bool print_item(uint32_t item, double value)
 {
     const struct figure *f = figure_of(item);
-    const char *wrong = f->open ? "open" : "FAIL";
     bool within = value >= f->low && value <= f->high;
     if (item >= FIGURES) {
-        bool noticed = !within && !f->open;
-        printf("%-4s planted: %s: %s %.4g\n", noticed ? "ok" : "FAIL", mistakes[item - FIGURES].name, f->name, value);
-        return noticed;
+        printf("%-4s planted: %s: %s %.4g\n", within ? "FAIL" : "ok", mistakes[item - FIGURES].name, f->name, value);
+        return !within;
     }
-    printf("%-4s %-40s %10.4g  %.4g to %.4g  published %s", within ? "ok" : wrong, f->name, value, f->low, f->high,
+    printf("%-4s %-40s %10.4g  %.4g to %.4g  published %s", within ? "ok" : "FAIL", f->name, value, f->low, f->high,
            f->published);
+    if (f->told != 0) {
+        printf("; %.3g times what is published", value / f->told);
+    }
     if (!within) {
         printf("; %.0f %% outside", 100 * distance(f, value));
     }
     putchar('\n');
-    return within || f->open;
+    return within;
 }
 
 int sim_replica_figures(const char *only, uint64_t requests, uint64_t seed, unsigned jobs, bool planted,

@@ -10,6 +10,7 @@
 #include "replica_check.h"
 #include "replica_check_state.h"
 #include "replica_clients.h"
+#include "replica_lacking.h"
 #include "replica_diverge.h"
 #include "replica_net.h"
 #include "replica_sessions.h"
@@ -294,6 +295,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
     m->astray = false;
+    replica_lacking_started(w, id);
     replica_sessions_forget(w, id);
     w->sending = id;
     const struct bt_recovery *found = replica_disk_recover(m->disk, w->agenda.now);
@@ -322,6 +324,7 @@ static void add_up(struct replica_world *w, const struct bt_replica *core)
 {
     w->count.recoveries += bt_replica_counters(core)[BT_REPLICA_RECOVERIES_TOTAL];
     w->count.recovered += bt_replica_counters(core)[BT_REPLICA_RECOVERED_TOTAL];
+    w->count.bodyless += bt_replica_counters(core)[BT_REPLICA_BODYLESS_TOTAL];
     w->count.aggregated += bt_replica_counters(core)[BT_REPLICA_AGGREGATED_TOTAL];
     w->count.fallbacks += bt_replica_counters(core)[BT_REPLICA_FALLBACKS_TOTAL];
 }
@@ -389,6 +392,7 @@ void replica_member_event(struct replica_world *w, const struct sim_event *ev)
         return;
     }
     if (mine) {
+        replica_lacking_input(w, id);
         input(w, id, ev);
     }
     if (ev->kind == EV_MESSAGE) {

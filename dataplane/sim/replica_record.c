@@ -16,7 +16,7 @@ const char *replica_breach_name(enum replica_breach b)
         "state-machine", "history",        "not-durable",   "indices",      "two-votes",
         "no-majority",   "membership",     "snapshots",     "foreign-term", "store-misuse",
         "wrong-body",    "bound",          "wrong-replier", "reads",        "dropped-but-executed",
-        "announced",     "executed-twice", "fence",         "no-progress"};
+        "announced",     "executed-twice", "fence",         "questions",    "no-progress"};
     return names[b];
 }
 

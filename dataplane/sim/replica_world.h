@@ -39,7 +39,8 @@ enum replica_mode {
     REPLICA_KILLS,    /* leaders are killed, nothing else: how long until a write is acknowledged */
     REPLICA_COUNTS,   /* nothing happens, one request after the other: messages of the leader */
     REPLICA_SESSIONS, /* faults, and clients that ask again under the same number: executed once */
-    REPLICA_DIVERGE   /* faults, and a member that executes an entry wrongly */
+    REPLICA_DIVERGE,  /* faults, and a member that executes an entry wrongly */
+    REPLICA_LACKING   /* faults, and a member that reckons the hash of bodies wrongly for a while */
 };
 
 /* How requests come to be ordered. */
@@ -88,6 +89,7 @@ enum replica_breach {
     REPLICA_ANNOUNCED,     /* I-15: the aggregator announces what no quorum holds, or less than before */
     REPLICA_TWICE,         /* a write that was asked for again was executed again */
     REPLICA_FENCE,         /* who is fenced has another state than the group, and does not lead */
+    REPLICA_QUESTIONS,     /* who asks for a body in vain asks ever less */
     REPLICA_NO_PROGRESS,   /* faults ended and nothing went on */
     REPLICA_BREACHES
 };
@@ -121,10 +123,11 @@ struct replica_member {
     uint32_t incarnation;
     uint64_t answered; /* the last entry it answered in this incarnation */
     uint64_t tick_at, paused_until;
-    double rate;         /* of its clock */
-    uint64_t clock_base; /* its clock at world time 0 */
-    bool exists, gone;   /* ever started; down for good */
-    bool astray;         /* in mode REPLICA_DIVERGE: its state is not the group's */
+    double rate;                        /* of its clock */
+    uint64_t clock_base;                /* its clock at world time 0 */
+    bool exists, gone;                  /* ever started; down for good */
+    bool astray;                        /* in mode REPLICA_DIVERGE: its state is not the group's */
+    uint64_t wrong_until, asked_before; /* in mode REPLICA_LACKING: its key is wrong; 0: right */
     /* what the judge saw of it last */
     uint64_t seen_last, seen_commit, seen_term;
     bool seen_leader, seen_fenced;
@@ -173,7 +176,7 @@ struct replica_counts {
     uint64_t events, after_votes, amid_stores, disks_failed, tails, messages, writes, acked, elections, crashes,
         restarts, cuts, one_way, isolations, pauses, transfers, changes, snapshots, installs, lost, duplicated, late,
         foreign, cut_short, stalls, leader_kills, reads, nacked, recoveries, recovered, boxes, aggregators, aggregated,
-        fallbacks, announced, repeated, forgotten, planted, spread, fenced;
+        fallbacks, announced, repeated, forgotten, planted, spread, fenced, bodyless;
 };
 
 /* Messages of the leader (table 12.1), and those that are counted apart: signs of life, empty appends that announce a
@@ -245,7 +248,7 @@ struct replica_world {
 
     struct replica_tally tally;
 
-    uint32_t planted; /* entries that a member executed wrongly */
+    uint32_t planted; /* entries that a member executed wrongly, or times that its key was wrong */
     uint64_t plant_at;
     bool spread; /* a member got its state from one that was not found yet: no majority is to be relied on */
 

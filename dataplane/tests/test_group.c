@@ -332,6 +332,8 @@ static void r391_what_is_wrong_in_words_of_states_is_named(void **state)
         {BT_GROUP_STATE, 56, 8, 7, BT_GROUP_BAD_INDEX, 56}, // twice
         {BT_GROUP_DIVERGED, 24, 4, BT_GROUP_FENCED, BT_GROUP_BAD_FLAGS, 24},
         {BT_GROUP_DIVERGED, 28, 4, 0, BT_GROUP_BAD_COUNT, 28}, // then it says nothing
+        {BT_GROUP_APPEND_REPLY, 24, 4, BT_GROUP_YES | BT_GROUP_BODYLESS, BT_GROUP_BAD_FLAGS, 24},
+        {BT_GROUP_SHARED_REPLY, 24, 4, BT_GROUP_BODYLESS, BT_GROUP_BAD_FLAGS, 24},
     };
     for (unsigned i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
         size_t n = example(wrongs[i].type);

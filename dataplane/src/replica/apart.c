@@ -102,12 +102,15 @@ bool replica_apart_resolve(struct bt_replica *r, struct bt_entry *e)
     }
     struct bt_group_meta m = bt_group_meta_get(e->body);
     if (e->length == BT_GROUP_META + m.length) {
-        return !replica_apart(r) || m.length == 0 || replica_body_right(r, e->body + BT_GROUP_META, &m);
+        bool right = !replica_apart(r) || m.length == 0 || replica_body_right(r, e->body + BT_GROUP_META, &m);
+        r->lack_in_vain = right ? 0 : r->lack_in_vain;
+        return right;
     }
     uint32_t at = replica_apart(r) ? replica_kept_find(&r->kept, &m) : REPLICA_NOBODY;
     if (at == REPLICA_NOBODY) {
         return false;
     }
+    r->lack_in_vain = 0;
     memcpy(r->whole, e->body, BT_GROUP_META);
     memcpy(r->whole + BT_GROUP_META, replica_kept_body(&r->kept, at), m.length);
     e->body = r->whole;

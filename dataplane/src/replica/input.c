@@ -4,6 +4,7 @@
 
 #include "replica/apart.h"
 #include "replica/append.h"
+#include "replica/bodyless.h"
 #include "replica/commit.h"
 #include "replica/election.h"
 #include "replica/issue.h"
@@ -209,6 +210,7 @@ static void tick_leader(struct bt_replica *r)
         replica_states_beat(r);
         replica_transfer_step(r);
         replica_announce(r);
+        replica_bodyless_beat(r);
     }
 }
 

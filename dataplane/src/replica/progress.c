@@ -168,7 +168,7 @@ void replica_progress_match(struct bt_replica *r, int i, uint64_t match)
         p->match = match;
     }
     take_from_under_way(p, match);
-    if (p->feed == REPLICA_CHUNKS && (p->match < r->log.base || p->fenced)) {
+    if (p->feed == REPLICA_CHUNKS && (p->match < r->log.base || p->fenced || replica_bodyless(p))) {
         return; // what it has is not yet what it needs
     }
     if (p->feed == REPLICA_CHUNKS || p->next <= p->match) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies that a member lacks: it asks the leader, then one member after the other. Whoever has the
 // body, in its log or waiting, answers. What nobody has is left to the leader, which then sends it whole, or a
-// snapshot.
+// snapshot. A body that fits no hash comes from nobody ever: then it asks less and less, and tells the leader.
 #include <string.h>
 
 #include "replica/apart.h"
 #include "replica/members.h"
 #include "replica/send.h"
 
-enum { ROUNDS = 2 };
+enum { ROUNDS = 2, IN_VAIN = 2, DOUBLED_MOST = 8 };
 
 void replica_lack_nothing(struct bt_replica *r)
 {
@@ -22,6 +22,23 @@ static void ask_leader_again(struct bt_replica *r)
     if (r->leader != 0 && r->leader != r->conf.id && !r->failed) {
         replica_send_refusal(r, r->leader, r->log.last + 1, r->log.last);
     }
+}
+
+static void ask_leader_in_vain(struct bt_replica *r)
+{
+    r->lack_in_vain += r->leader != 0 && r->lack_in_vain < UINT32_MAX;
+    if (r->lack_in_vain < IN_VAIN || r->leader == 0 || r->failed) {
+        ask_leader_again(r);
+        return;
+    }
+    replica_lack_nothing(r);
+    replica_count(r, BT_REPLICA_BODYLESS_TOTAL);
+    replica_send_bodyless(r, r->leader);
+}
+
+static uint64_t patience(const struct bt_replica *r)
+{
+    return r->conf.apart.recover_ns << (r->lack_in_vain < DOUBLED_MOST ? r->lack_in_vain : DOUBLED_MOST);
 }
 
 static uint16_t whom_to_ask(const struct bt_replica *r)
@@ -45,7 +62,7 @@ static void ask(struct bt_replica *r)
     replica_count(r, BT_REPLICA_RECOVERIES_TOTAL);
     replica_send(r, whom_to_ask(r));
     r->lack_asked++;
-    r->lack_at = r->now + r->conf.apart.recover_ns;
+    r->lack_at = r->now + patience(r);
 }
 
 void replica_lack(struct bt_replica *r, const struct bt_group_append *a, uint32_t from)
@@ -80,7 +97,7 @@ void replica_lack_tick(struct bt_replica *r)
         return;
     }
     if (r->lack_asked > ROUNDS * r->config.count || r->leader == 0) {
-        ask_leader_again(r);
+        ask_leader_in_vain(r);
     } else {
         ask(r);
     }
@@ -141,7 +158,8 @@ void replica_recovery_answered(struct bt_replica *r, const struct bt_group_messa
             continue;
         }
         if ((a->flags & BT_GROUP_YES) == 0) {
-            r->lack_at = r->now < r->lack_at ? r->now : r->lack_at; // somebody else, at the next tick
+            bool soon = r->lack_in_vain == 0 && r->now < r->lack_at; // somebody else, at the next tick
+            r->lack_at = soon ? r->now : r->lack_at;
             return;
         }
         if (!replica_body_right(r, a->body, &a->of.meta)) {

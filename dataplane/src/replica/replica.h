@@ -160,7 +160,7 @@ struct bt_replica_status {
     uint64_t snapshot; // last index of the durable one
     uint64_t config_index;
     bool snapshot_wanted;                 // the log is nearly full: it fills up unless the application gives a snapshot
-    bool mending;                         // a member waits for a snapshot that this leader is to take
+    bool mending;                         // a member waits for a snapshot that this leader is to take
     struct bt_group_state fenced;         // a majority has this, and this member another state: nothing is to be
                                           // executed until ops.restore. index 0: it is not so
     uint64_t undecided;                   // of a leader: no majority has the same state there. 0: it is not so
@@ -209,6 +209,7 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
     ROW(RECOVERIES, "recoveries")             /* questions for bodies */                                               \
     ROW(RECOVERED, "recovered")               /* bodies that came */                                                   \
     ROW(WRONG_BODY, "wrong_body")             /* of another hash than its entry */                                     \
+    ROW(BODYLESS, "bodyless")                 /* times that nobody had a body: the leader's state was asked for */     \
     ROW(AGGREGATED, "aggregated")             /* times that this leader began to send by way of the aggregator */      \
     ROW(FALLBACKS, "fallbacks")               /* and that it left it, on any doubt */                                  \
     ROW(AGG_COMMITS, "agg_commits")           /* commits that the aggregator told */                                   \

@@ -3,6 +3,7 @@
 #include "replica/reply.h"
 
 #include "replica/apart.h"
+#include "replica/bodyless.h"
 #include "replica/commit.h"
 #include "replica/members.h"
 #include "replica/progress.h"
@@ -52,6 +53,9 @@ void replica_append_answered(struct bt_replica *r, const struct bt_group_message
     if ((m->append_reply.flags & BT_GROUP_YES) != 0) {
         holds(r, i, m->append_reply.index);
     } else {
+        if ((m->append_reply.flags & BT_GROUP_BODYLESS) != 0) {
+            replica_bodyless_told(r, i, m->append_reply.last);
+        }
         replica_progress_refused(r, i, m->append_reply.index, m->append_reply.last);
     }
     replica_share_back(r, m->header.from);

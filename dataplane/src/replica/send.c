@@ -45,6 +45,13 @@ void replica_send_ack(struct bt_replica *r)
     replica_send(r, r->leader);
 }
 
+void replica_send_bodyless(struct bt_replica *r, uint16_t to)
+{
+    replica_message(r, BT_GROUP_APPEND_REPLY)->append_reply = (struct bt_group_append_reply){
+        .flags = BT_GROUP_BODYLESS, .index = r->log.last + 1, .last = r->log.last, .applied = r->applied};
+    replica_send(r, to);
+}
+
 void replica_send_refusal(struct bt_replica *r, uint16_t to, uint64_t refused, uint64_t last)
 {
     replica_message(r, BT_GROUP_APPEND_REPLY)->append_reply =

@@ -13,6 +13,9 @@ void replica_send_vote_reply(struct bt_replica *r, uint16_t to, uint32_t flags, 
 
 // All up to min(verified, durable) is durable here, if the term is too. Else word is due.
 void replica_send_ack(struct bt_replica *r);
+
+// Nobody has the body of the entry after the log's end.
+void replica_send_bodyless(struct bt_replica *r, uint16_t to);
 void replica_send_refusal(struct bt_replica *r, uint16_t to, uint64_t refused, uint64_t last);
 
 #endif

@@ -27,7 +27,14 @@ struct replica_peer {
     struct bt_group_states states; // as it said last (states.h)
     struct bt_group_state right;   // what a majority has where this one differs; index 0: nowhere
     bool fenced;                   // it says that it knows
+    uint64_t bodyless;             // the entry whose body nobody gave it; up to `match`: it is not so
 };
+
+// It cannot go on by its log (bodyless.h).
+static inline bool replica_bodyless(const struct replica_peer *p)
+{
+    return p->bodyless > p->match;
+}
 
 // HovercRaft++ at a member (share.h).
 struct replica_share {
@@ -107,6 +114,7 @@ struct bt_replica {
     struct replica_lack lack[BT_GROUP_RECOVER_MAX];
     uint32_t lacks, lack_asked; // members asked so far
     uint64_t lack_at;           // the next one is asked
+    uint32_t lack_in_vain;      // rounds in which nobody had a body, since one was found
 
     struct bt_group_states states; // of this member
     struct bt_group_state fenced;  // what a majority has where this one differs; index 0: it takes part in full

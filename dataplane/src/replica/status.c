@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a member can be asked.
+#include "replica/bodyless.h"
 #include "replica/members.h"
 #include "replica/state.h"
 #include "replica/states.h"
@@ -24,7 +25,7 @@ struct bt_replica_status bt_replica_status(const struct bt_replica *r)
                                       .config_index = r->config_index,
                                       .snapshot_wanted =
                                           r->applied > replica_current(r)->last_index && replica_log_pressed(&r->log),
-                                      .mending = replica_states_mending(r),
+                                      .mending = replica_states_mending(r) || replica_bodyless_waits(r),
                                       .fenced = r->fenced,
                                       .undecided = r->role == BT_REPLICA_LEADER ? r->undecided : 0,
                                       .config = &r->config};

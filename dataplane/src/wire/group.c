@@ -224,11 +224,13 @@ static void read_append(struct cursor *c, const struct bt_group_header *h, struc
 
 static void read_append_reply(struct cursor *c, const struct bt_group_header *h, struct bt_group_append_reply *r)
 {
-    r->flags = take_flags(c, BT_GROUP_YES);
+    bool shared = h->type == BT_GROUP_SHARED_REPLY;
+    r->flags = take_flags(c, shared ? BT_GROUP_YES : BT_GROUP_YES | BT_GROUP_BODYLESS);
+    want(c, r->flags != (BT_GROUP_YES | BT_GROUP_BODYLESS), BT_GROUP_BAD_FLAGS, c->at - 4);
     r->index = take_index(c);
     r->last = take_index(c);
     r->applied = take_index(c);
-    r->epoch = h->type == BT_GROUP_SHARED_REPLY ? take_index(c) : 0;
+    r->epoch = shared ? take_index(c) : 0;
 }
 
 static void read_committed(struct cursor *c, struct bt_group_committed *d)

@@ -105,6 +105,7 @@ enum bt_group_type {
 #define BT_GROUP_YES      0x4u  // granted, appended, installed
 #define BT_GROUP_DURABLE  0x8u  // of a probe: what the leader sends this way is durable at the leader
 #define BT_GROUP_FENCED   0x10u // of a state: it is known to differ from a majority's
+#define BT_GROUP_BODYLESS 0x20u // of a refused append: nobody has the body of the entry after `last`
 
 struct bt_group_header {
     uint8_t version, type;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HovercRaft at one member, I-7, I-8, I-10, I-13, I-14.
+// HovercRaft at one member, I-7, I-8, I-10, I-13, I-14.
 #include "bed.h"
 
 #include <stdlib.h>
@@ -264,6 +264,132 @@ static void r328_i13_reads_are_executed_and_answered_by_their_replier_alone(void
     bed_close(b);
 }
 
+// The leader sends an entry again and again, and nobody has its body; so many questions in this time.
+static uint32_t questions_in_vain(struct bed *b, const struct bt_entry *e, uint64_t ns)
+{
+    struct bt_group_message no = bed_message(BT_GROUP_RECOVERY_REPLY, 3, 1);
+    no.recovery_reply.of = (struct bt_group_lack){.index = 1, .meta = bt_group_meta_get(e->body)};
+    uint32_t n = 0;
+    for (uint64_t until = b->now + ns; b->now < until; bed_forget(b)) {
+        append(b, 0, e, 1, 0);
+        bed_wait(b, BED_MS);
+        bed_deliver(b, &no);
+        n += bed_count(b, BT_GROUP_RECOVERY);
+    }
+    return n;
+}
+
+static void r399_who_asked_in_vain_asks_ever_less(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    struct bt_entry e = announced(b, 1, BT_ENTRY_WRITE, "first");
+    assert_in_range(questions_in_vain(b, &e, 1000 * BED_MS), 20, 100);
+    assert_in_range(questions_in_vain(b, &e, 10000 * BED_MS), 20, 100);
+    assert_true(bed_counter(b, BT_REPLICA_BODYLESS_TOTAL) > 0);
+    bed_close(b);
+}
+
+// Asks until the leader is told; how many questions that took.
+static uint32_t until_told(struct bed *b, const struct bt_entry *e)
+{
+    uint64_t before = bed_counter(b, BT_REPLICA_BODYLESS_TOTAL);
+    uint32_t n = 0;
+    while (bed_counter(b, BT_REPLICA_BODYLESS_TOTAL) == before) {
+        bed_forget(b);
+        append(b, 0, e, 1, 0);
+        bed_wait(b, BED_MS);
+        n += bed_count(b, BT_GROUP_RECOVERY);
+        assert_true(n < 100);
+    }
+    return n;
+}
+
+static void r399_the_leader_is_told_that_nobody_has_it(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    struct bt_entry e = announced(b, 1, BT_ENTRY_WRITE, "first");
+    assert_in_range(until_told(b, &e), 2 * 2 * 3, 2 * 2 * 3 + 4); // twice two rounds of three
+    const struct bt_group_message *m = bed_last(b, BT_GROUP_APPEND_REPLY, 2);
+    assert_int_equal(m->append_reply.flags, BT_GROUP_BODYLESS);
+    assert_int_equal(m->append_reply.index, 1);
+    assert_int_equal(m->append_reply.last, 0);
+
+    assert_int_equal(request(b, 1, false, "first"), BT_REPLICA_OK); // it comes after all
+    append(b, 0, &e, 1, 0);
+    bed_done(b);
+    assert_int_equal(bed_status(b).last, 1);
+    bed_forget(b);
+    struct bt_entry next = announced(b, 2, BT_ENTRY_WRITE, "second"); // which begins afresh
+    append(b, 1, &next, 1, 0);
+    bed_wait(b, 4 * BED_MS);
+    assert_in_range(bed_count(b, BT_GROUP_RECOVERY), 3, 5);
+    assert_int_equal(bed_counter(b, BT_REPLICA_BODYLESS_TOTAL), 1);
+    bed_close(b);
+}
+
+static void lacks_for_good(struct bed *b, uint16_t from, uint64_t index)
+{
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, from, bed_status(b).term);
+    m.append_reply =
+        (struct bt_group_append_reply){.flags = BT_GROUP_BODYLESS, .index = index, .last = index - 1, .applied = 1};
+    bed_deliver(b, &m);
+}
+
+static void r399_who_lacks_a_body_for_good_gets_the_leaders_state(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    bed_lead(b);
+    request(b, 1, false, "first");
+    bed_done(b);
+    uint64_t index = bed_status(b).last;
+    lacks_for_good(b, 3, index);
+    assert_false(bed_status(b).mending); // not committed: nobody can have that state
+    bed_ack(b, 2, index);
+    assert_int_equal(bed_status(b).commit, index);
+    bt_replica_applied(b->r, index);
+    assert_true(bed_status(b).mending);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, index, (const uint8_t *)"state", 5), BT_REPLICA_OK);
+    bed_done(b);
+    assert_false(bed_status(b).mending);
+    for (int i = 0; i < 2; i++) {
+        bed_forget(b);
+        bed_ack(b, 2, index);
+        bed_ack(b, 3, index - 1); // a sign of life is no word of the state
+        bed_wait(b, 2 * b->c.heartbeat_ns);
+        assert_non_null(bed_last(b, BT_GROUP_SNAPSHOT, 3));
+        assert_int_equal(bed_last(b, BT_GROUP_SNAPSHOT, 3)->snapshot.last_index, index);
+    }
+    struct bt_group_message m = bed_message(BT_GROUP_SNAPSHOT_REPLY, 3, bed_status(b).term);
+    m.snapshot_reply = (struct bt_group_snapshot_reply){.flags = BT_GROUP_YES, .last_index = index};
+    bed_deliver(b, &m);
+    bed_forget(b);
+    request(b, 2, false, "second");
+    assert_non_null(bed_last(b, BT_GROUP_APPEND, 3));
+    bed_close(b);
+}
+
+static void r399_a_leader_whose_entry_no_majority_can_hold_hands_over(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    bed_lead(b);
+    request(b, 1, false, "first");
+    bed_done(b);
+    uint64_t index = bed_status(b).last;
+    lacks_for_good(b, 3, index);
+    bed_ack(b, 2, index - 1);
+    bed_wait(b, 2 * b->c.heartbeat_ns);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER); // the other one may yet hold it
+    lacks_for_good(b, 2, index);
+    bed_wait(b, 2 * b->c.heartbeat_ns);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    assert_int_equal(bed_count(b, BT_GROUP_TAKE_OVER), 1);
+    bed_close(b);
+}
+
 static void a_raft_group_takes_no_requests_and_answers_no_questions(void **state)
 {
     (void)state;
@@ -294,6 +420,10 @@ int main(void)
         cmocka_unit_test(r317_a_new_leader_orders_what_waits),
         cmocka_unit_test(r318_what_was_taken_back_waits_again),
         cmocka_unit_test(r328_i13_reads_are_executed_and_answered_by_their_replier_alone),
+        cmocka_unit_test(r399_who_asked_in_vain_asks_ever_less),
+        cmocka_unit_test(r399_the_leader_is_told_that_nobody_has_it),
+        cmocka_unit_test(r399_who_lacks_a_body_for_good_gets_the_leaders_state),
+        cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
         cmocka_unit_test(a_raft_group_takes_no_requests_and_answers_no_questions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
