@@ -9,8 +9,8 @@
 
 #include "run/run_internal.h"
 
-#define RESIZE_NS  UINT64_C(100000000)
-#define REST_AFTER 100u // looks at which nothing ran
+#define RESIZE_NS     UINT64_C(100000000)
+#define REST_AFTER_NS UINT64_C(100000000) // in which nothing ran
 
 enum { DEPTH_MAX = 64, DEPTH_SPARE = 8 };
 
@@ -55,6 +55,7 @@ static bool look(struct run_core *core, uint64_t now)
     if (turns % 2 == 0) {
         return false;
     }
+    core->run->stayed_ns = now;
     if (now - core->since_ns >= RUN_SLOW_NS) {
         run_core_slow(core, turns);
     }
@@ -117,10 +118,21 @@ static void rest(struct bt_run *run, uint64_t ns)
     atomic_store_explicit(&run->helper_rests, false, memory_order_relaxed);
 }
 
+/* Each look takes the processor from somebody. Handlers that are short need no helper: it looks seldom then, and often
+ * again once it finds a thread where it was. */
+static uint64_t until_next_look(const struct bt_run *run, uint64_t idle_ns, uint64_t now)
+{
+    if (idle_ns >= REST_AFTER_NS) {
+        return RUN_REST_NS;
+    }
+    bool often = run->elastic || now - run->stayed_ns < RUN_CALM_AFTER_NS; // its controller counts at each look
+    return often ? RUN_LOOK_NS : RUN_CALM_NS;
+}
+
 static void *help(void *arg)
 {
     struct bt_run *run = arg;
-    unsigned still = 0;
+    uint64_t ran_ns = run_clock_ns();
     while (!atomic_load(&run->stop)) {
         bool any = false;
         uint64_t now = run_clock_ns();
@@ -131,8 +143,8 @@ static void *help(void *arg)
             run_elastic(run, now);
             resize(run, now);
         }
-        still = any ? 0 : still + 1;
-        rest(run, still < REST_AFTER ? RUN_LOOK_NS : RUN_REST_NS);
+        ran_ns = any ? now : ran_ns;
+        rest(run, until_next_look(run, now - ran_ns, now));
     }
     return NULL;
 }

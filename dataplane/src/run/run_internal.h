@@ -10,10 +10,12 @@
 
 #include "run/run.h"
 
-#define RUN_LOOK_NS  UINT64_C(1000000)  // how often the helper looks while something runs
-#define RUN_REST_NS  UINT64_C(50000000) // and while nothing does
-#define RUN_SLOW_NS  UINT64_C(10000000) // a handler that takes longer is named (Z-02)
-#define RUN_FLUSH_NS UINT64_C(20000)    // replies of a batch wait for one another so long
+#define RUN_LOOK_NS       UINT64_C(1000000) // how often the helper looks while handlers last
+#define RUN_CALM_NS       UINT64_C(4000000) // while they are short, for so long:
+#define RUN_CALM_AFTER_NS UINT64_C(1000000000)
+#define RUN_REST_NS       UINT64_C(50000000) // and while nothing runs
+#define RUN_SLOW_NS       UINT64_C(10000000) // a handler that takes longer is named (Z-02)
+#define RUN_FLUSH_NS      UINT64_C(20000)    // replies of a batch wait for one another so long
 
 // What is rare stays out of the way of what each request costs.
 #define RUN_RARE __attribute__((noinline, cold))
@@ -146,6 +148,7 @@ struct bt_run {
     bool helping;
     sem_t helper_wake;
     atomic_bool helper_rests;
+    uint64_t stayed_ns; // helper: when it last found a thread in the handler in which it had seen it before
     _Atomic uint64_t assisted;
     bool elastic;
     _Atomic uint64_t wanted; // threads that run, as configured: the least, and 32 bits higher the most
