@@ -233,8 +233,8 @@ sim-store: ## A member's log on disks that lose, tear, rot, fill and fail: 100,0
 	measure/store/run-all --seeds=$(or $(STORE_SEEDS),100000) --measurements=$(MEASURED)/sim-store.json; code=$$?; \
 	  $(REPORT) sim-store --measurements $(MEASURED)/sim-store.json && exit $$code
 
-sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 46,500 seeds of faults, 14,000 leaders killed, clients that ask again, table 12.1, planted bugs (11 min)
-sim-replica-short: ## The same with 3,520 seeds and 1,000 leaders (1 min)
+sim-replica: ## A replication group in virtual time, Raft, HovercRaft and HovercRaft++: 49,500 seeds of faults, 14,000 leaders killed, clients that ask again, table 12.1, planted bugs (11 min)
+sim-replica-short: ## The same with 3,580 seeds and 1,000 leaders (1 min)
 sim-replica-short: REPLICA := --short
 sim-replica-soak: ## The same faults for long: make sim-replica-soak REPLICA_SOAK_SEEDS=100000, a third of them for each protocol (15 min)
 	@hack/dataplane build release apps/bobtail-sim/bobtail-sim

@@ -30,10 +30,11 @@ static void begin(struct replica_world *w, uint16_t id)
         key[i] = (uint8_t)(1 + bt_rng_below(&w->rng, 255));
     }
     bt_replica_body_key(m->core, key);
-    m->wrong_until = w->agenda.now + replica_draw(w, 5, 400) * SIM_MS;
+    uint64_t until = w->agenda.now + replica_draw(w, 5, 400) * SIM_MS;
+    m->wrong_until = replica_chance(w, 0.2) ? UINT64_MAX : until;
     m->asked_before = questions(w, id);
     w->planted++;
-    w->plant_at = m->wrong_until + APART_MS * SIM_MS;
+    w->plant_at = until + APART_MS * SIM_MS;
     w->count.planted++;
 }
 
@@ -52,7 +53,7 @@ static void end(struct replica_world *w, uint16_t id)
 void replica_lacking_input(struct replica_world *w, uint16_t id)
 {
     struct replica_member *m = &w->member[id];
-    if (m->wrong_until != 0 && (w->calm || w->agenda.now >= m->wrong_until)) {
+    if (m->wrong_until != 0 && w->agenda.now >= m->wrong_until) {
         end(w, id);
     } else if (replica_lacks(w) && !w->calm && w->planted < PLANTS && w->agenda.now >= w->plant_at &&
                replica_chance(w, 0.01) && !anybody_wrong(w)) {

@@ -257,6 +257,8 @@ func TestOtherAlerts(t *testing.T) {
 				of("bobtail_group_has_leader", `{group="carts"}`, "1x30") + of("bobtail_group_voters", `{group="carts"}`, "3x30")},
 		{"GroupMemberUnhealthy", of("bobtail_group_voters", `{group="orders"}`, "3x30") + of("bobtail_group_healthy_voters", `{group="orders"}`, "2x30"),
 			of("bobtail_group_voters", `{group="orders"}`, "3x30") + of("bobtail_group_healthy_voters", `{group="orders"}`, "3x30")},
+		{"GroupStatesUndecided", of("bobtail_group_states_undecided_entry", `{group="orders"}`, "2048x30") + of("bobtail_group_states_undecided_entry", `{group="carts"}`, "0x30"),
+			of("bobtail_group_states_undecided_entry", `{group="orders"}`, "2048x20 0x10")},
 		{"CrabPoolExhausted", of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "2x30") + of("bobtail_crab_pool_exhausted", `{instance="other"}`, "0x30"),
 			of("bobtail_crab_pool_exhausted", `{instance="leader"}`, "0x30")},
 		{"CrabAddressWithoutOwner", of("bobtail_crab_unowned_vips", `{instance="a"}`, "1x30") + of("bobtail_crab_unowned_vips", `{instance="b"}`, "2x30"),

@@ -154,7 +154,7 @@ func TestForIsKept(t *testing.T) {
 		"SLOCapacityNear": 10 * time.Minute, "SidecarUnreadable": 10 * time.Minute, "OperatorAbsent": 10 * time.Minute,
 		"DataplaneDown": 2 * time.Minute, "ConfigRefused": 0, "ConfigWatchFailing": time.Minute, "WorkerEjected": 5 * time.Minute,
 		"CrabPoolExhausted": time.Minute, "CrabAddressWithoutOwner": time.Minute,
-		"GroupNoLeader": 2 * time.Minute, "GroupMemberUnhealthy": 10 * time.Minute, "GroupNoBox": 2 * time.Minute, "GroupAggregatorBypassed": 15 * time.Minute, "SwitchNotProgrammed": 5 * time.Minute, "SwitchEntriesLost": 15 * time.Minute,
+		"GroupNoLeader": 2 * time.Minute, "GroupMemberUnhealthy": 10 * time.Minute, "GroupNoBox": 2 * time.Minute, "GroupAggregatorBypassed": 15 * time.Minute, "GroupStatesUndecided": 2 * time.Minute, "SwitchNotProgrammed": 5 * time.Minute, "SwitchEntriesLost": 15 * time.Minute,
 	}
 	all := rules(t)
 	if len(all) != len(want) {

@@ -99,7 +99,7 @@ STAGES = [
           {TEST: Form(make("p4-short"), 45, 120, "the same with 100,000 events of lockstep"), ALL: Form(make("p4"), 340, 720)},
           "the event, vector or case that differs stands in the log; `p4check trace` shows what a packet met", beside=("cluster",)),
     Stage("sim-replica", "a replication group in virtual time: crashes, cuts, torn disks, transfers, changes of membership; 14,000 leaders killed; the leader's messages; planted bugs of the Raft core, of HovercRaft and of its aggregator",
-          {TEST: Form(make("sim-replica-short"), 57, 150, "a replication group in virtual time, Raft, HovercRaft and HovercRaft++: 3,520 seeds, 1,300 leaders killed, clients that ask again, table 12.1, planted bugs"),
+          {TEST: Form(make("sim-replica-short"), 57, 150, "a replication group in virtual time, Raft, HovercRaft and HovercRaft++: 3,580 seeds, 1,300 leaders killed, clients that ask again, table 12.1, planted bugs"),
            ALL: Form(make("sim-replica"), 540, 1000)},
           "the failing seed and its replay command stand in the log", beside=("cluster",)),
     Stage("model-replica", "every state of three members with an aggregator, by Spin; eleven wrong rules that it must find",

@@ -89,6 +89,10 @@ void replica_apart_taken_back(struct bt_replica *r, uint64_t from)
         }
         struct bt_group_meta m = bt_group_meta_get(e.body);
         replica_recent_forget(&r->recent, &m);
+        if (!replica_body_right(r, e.body + BT_GROUP_META, &m)) {
+            replica_count(r, BT_REPLICA_WRONG_BODY_TOTAL); // nobody could hold it, nor can anybody later
+            continue;
+        }
         m.replier = 0;
         replica_kept_put(&r->kept, &(struct replica_request){.meta = m, .arrived_ns = r->now, .kind = e.kind},
                          e.body + BT_GROUP_META);

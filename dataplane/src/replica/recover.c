@@ -8,7 +8,7 @@
 #include "replica/members.h"
 #include "replica/send.h"
 
-enum { ROUNDS = 2, IN_VAIN = 2, DOUBLED_MOST = 8 };
+enum { ROUNDS = 2, IN_VAIN = 2, DOUBLED_MOST = 16 };
 
 void replica_lack_nothing(struct bt_replica *r)
 {
@@ -38,7 +38,8 @@ static void ask_leader_in_vain(struct bt_replica *r)
 
 static uint64_t patience(const struct bt_replica *r)
 {
-    return r->conf.apart.recover_ns << (r->lack_in_vain < DOUBLED_MOST ? r->lack_in_vain : DOUBLED_MOST);
+    uint64_t ns = r->conf.apart.recover_ns << (r->lack_in_vain < DOUBLED_MOST ? r->lack_in_vain : DOUBLED_MOST);
+    return ns < r->conf.election_ns || r->lack_in_vain == 0 ? ns : r->conf.election_ns;
 }
 
 static uint16_t whom_to_ask(const struct bt_replica *r)
@@ -96,7 +97,8 @@ void replica_lack_tick(struct bt_replica *r)
     if (r->lacks == 0 || r->now < r->lack_at) {
         return;
     }
-    if (r->lack_asked > ROUNDS * r->config.count || r->leader == 0) {
+    uint32_t rounds = r->lack_in_vain < IN_VAIN ? ROUNDS : 1;
+    if (r->lack_asked > rounds * r->config.count || r->leader == 0) {
         ask_leader_in_vain(r);
     } else {
         ask(r);

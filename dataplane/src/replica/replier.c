@@ -65,7 +65,7 @@ uint16_t replica_replier(struct bt_replica *r)
         const struct replica_peer *p = &r->peer[i];
         weigh(r, i);
         bool may = r->config.member[i].role == BT_GROUP_VOTER && replica_states_differs(p) == 0 &&
-                   p->depth < r->conf.apart.bound;
+                   !replica_by_states(p) && p->depth < r->conf.apart.bound;
         if (may && better(r, before(p), least, ++able)) {
             best = i;
             least = before(p);

@@ -36,6 +36,12 @@ static inline bool replica_bodyless(const struct replica_peer *p)
     return p->bodyless > p->match;
 }
 
+// Nor has it gone on by its log since then: what it got states for it did not answer.
+static inline bool replica_by_states(const struct replica_peer *p)
+{
+    return p->bodyless != 0 && (p->match <= p->bodyless || p->match <= p->chunk_index);
+}
+
 // HovercRaft++ at a member (share.h).
 struct replica_share {
     /* of a leader */

@@ -33,8 +33,9 @@ void replica_hand_over(struct bt_replica *r)
 {
     int best = -1;
     for (int i = 0; i < r->config.count; i++) {
+        const struct replica_peer *p = &r->peer[i];
         bool other = r->config.member[i].role == BT_GROUP_VOTER && r->config.member[i].id != r->conf.id;
-        if (other && replica_states_differs(&r->peer[i]) == 0 && (best < 0 || r->peer[i].match > r->peer[best].match)) {
+        if (other && replica_states_differs(p) == 0 && (best < 0 || p->match > r->peer[best].match)) {
             best = i;
         }
     }
@@ -60,6 +61,9 @@ enum bt_replica_result bt_replica_transfer(struct bt_replica *r, uint64_t now, u
     }
     if (replica_states_differs(&r->peer[replica_member(r, to)]) != 0) {
         return BT_REPLICA_DIVERGED;
+    }
+    if (replica_by_states(&r->peer[replica_member(r, to)])) {
+        return BT_REPLICA_BEHIND;
     }
     r->transfer_to = to;
     r->transfer_told = false;

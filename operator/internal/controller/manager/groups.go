@@ -49,19 +49,20 @@ func groupMetric(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	groupReady   = groupMetric("ready", "1 while a ReplicationGroup is Ready.")
-	groupHasHead = groupMetric("has_leader", "1 while a member leads with a quorum behind it.")
-	groupTerm    = groupMetric("term", "The newest term that a member speaks of.")
-	groupVoters  = groupMetric("voters", "Voters of the membership in force, as the leader said last.")
-	groupHealthy = groupMetric("healthy_voters", "Voters that answer, and lead or follow.")
-	groupQuorum  = groupMetric("quorum", "How many voters must agree.")
-	groupWanted  = groupMetric("wanted_members", "Members that the specification asks for.")
-	groupHasBox  = groupMetric("has_box", "1 while clients of a HovercRaft group reach a box that is ready.")
-	groupShared  = groupMetric("aggregator_in_use", "1 while the leader of a HovercRaft++ group sends by way of the aggregator.")
-	groupLag     = groupMetric("member_lag_entries", "Entries that a member has yet to get, by pod.", "pod")
+	groupReady     = groupMetric("ready", "1 while a ReplicationGroup is Ready.")
+	groupHasHead   = groupMetric("has_leader", "1 while a member leads with a quorum behind it.")
+	groupTerm      = groupMetric("term", "The newest term that a member speaks of.")
+	groupVoters    = groupMetric("voters", "Voters of the membership in force, as the leader said last.")
+	groupHealthy   = groupMetric("healthy_voters", "Voters that answer, and lead or follow.")
+	groupQuorum    = groupMetric("quorum", "How many voters must agree.")
+	groupWanted    = groupMetric("wanted_members", "Members that the specification asks for.")
+	groupHasBox    = groupMetric("has_box", "1 while clients of a HovercRaft group reach a box that is ready.")
+	groupShared    = groupMetric("aggregator_in_use", "1 while the leader of a HovercRaft++ group sends by way of the aggregator.")
+	groupUndecided = groupMetric("states_undecided_entry", "The entry after which the members' states differ and no majority has the same; 0: it is not so.")
+	groupLag       = groupMetric("member_lag_entries", "Entries that a member has yet to get, by pod.", "pod")
 )
 
-var groupMetrics = []*prometheus.Desc{groupReady, groupHasHead, groupTerm, groupVoters, groupHealthy, groupQuorum, groupWanted, groupHasBox, groupShared, groupLag}
+var groupMetrics = []*prometheus.Desc{groupReady, groupHasHead, groupTerm, groupVoters, groupHealthy, groupQuorum, groupWanted, groupHasBox, groupShared, groupUndecided, groupLag}
 
 // instrumentGroups registers the metrics of groups.
 func instrumentGroups() (*groupStates, error) {
@@ -106,6 +107,7 @@ func (s *groupStates) Collect(to chan<- prometheus.Metric) {
 			groupReady: one(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady)), groupHasHead: one(st.Leader != ""),
 			groupTerm: float64(st.Term), groupVoters: float64(st.VotersInForce), groupHealthy: float64(st.HealthyVoters),
 			groupQuorum: float64(st.Quorum), groupWanted: float64(g.Spec.Members),
+			groupUndecided: undecided(&g),
 		} {
 			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, key.Namespace, key.Name)
 		}
@@ -120,6 +122,14 @@ func (s *groupStates) Collect(to chan<- prometheus.Metric) {
 			}
 		}
 	}
+}
+
+// undecided is the entry after which no majority of the members has the same state, 0 when it is not so.
+func undecided(g *v1alpha1.ReplicationGroup) float64 {
+	if e := g.Status.StatesUndecidedEntry; e != nil {
+		return float64(*e)
+	}
+	return 0
 }
 
 // besideMembers are the metrics that a Raft group has not.
