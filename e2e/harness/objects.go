@@ -43,10 +43,24 @@ func (o Object) Condition(kind string) Condition {
 	return Condition{Type: kind, Status: "Unknown", Reason: "Absent"}
 }
 
-// Object reads one object: resource is a kind's name or short name.
+// Object reads one object: resource is a kind's name or short name. One that is named as
+// PLURAL.bobtail.dev is read without a kubectl, which takes more of a processor than all else
+// that a wait does.
 func (e *Env) Object(ctx context.Context, namespace, resource, name string) (Object, error) {
 	var o Object
-	return o, e.Get(ctx, &o, "-n", namespace, resource, name)
+	plural, whole := strings.CutSuffix(resource, ".bobtail.dev")
+	if !whole {
+		return o, e.Get(ctx, &o, "-n", namespace, resource, name)
+	}
+	in := ""
+	if namespace != "" {
+		in = "namespaces/" + namespace + "/"
+	}
+	text, err := e.ask(ctx, "/apis/bobtail.dev/v1alpha1/"+in+plural+"/"+name)
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	return o, err
 }
 
 // ConditionSoon waits as WaitCondition does for an object of Bobtail's own group, and asks
@@ -54,11 +68,7 @@ func (e *Env) Object(ctx context.Context, namespace, resource, name string) (Obj
 func (e *Env) ConditionSoon(ctx context.Context, limit time.Duration, namespace, plural, name, wanted string) error {
 	kind, status, _ := strings.Cut(wanted, "=")
 	return Until(ctx, limit, 20*time.Millisecond, func(ctx context.Context) (bool, string, error) {
-		var o Object
-		text, err := e.ask(ctx, "/apis/bobtail.dev/v1alpha1/namespaces/"+namespace+"/"+plural+"/"+name)
-		if err == nil {
-			err = json.Unmarshal(text, &o)
-		}
+		o, err := e.Object(ctx, namespace, plural+".bobtail.dev", name)
 		c := o.Condition(kind)
 		return err == nil && c.Status == status && c.ObservedGeneration == o.Metadata.Generation,
 			fmt.Sprintf("%s/%s: %s=%s (%s: %s)", plural, name, kind, c.Status, c.Reason, c.Message), err

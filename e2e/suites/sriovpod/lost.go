@@ -23,9 +23,6 @@ const (
 func (s *Suite) lost(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: "a function is taken from a running server: its pod is named and replaced, and the new one serves when the function is back", Cost: "180 s",
 		Cause: "kubectl -n " + Namespace + " describe rpcsvc,pods"}, func(ctx context.Context) error {
-		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "scale", "rpcsvc", Service, "--replicas=2"); err != nil {
-			return err
-		}
 		pod, function, err := s.driven(ctx)
 		if err != nil {
 			return err
@@ -44,7 +41,7 @@ func (s *Suite) lost(ctx context.Context) error {
 	})
 }
 
-// driven is a server and its function, once no function is free.
+// driven is a server and its function, when no function is free.
 func (s *Suite) driven(ctx context.Context) (pod, function string, err error) {
 	var got struct {
 		Status struct{ PodDevices []podDevice }
@@ -66,7 +63,7 @@ func (s *Suite) driven(ctx context.Context) (pod, function string, err error) {
 
 // evicted: the pod is gone, and an event says why.
 func (s *Suite) evicted(ctx context.Context, pod, function string) error {
-	return harness.Until(ctx, 3*time.Minute, time.Second, func(ctx context.Context) (bool, string, error) {
+	return harness.Until(ctx, 3*time.Minute, 2*time.Second, func(ctx context.Context) (bool, string, error) {
 		left, err := s.Env.Kubectl(ctx, "-n", Namespace, "get", "pod", pod, "--ignore-not-found", "-o", "name")
 		said, failed := s.Env.Kubectl(ctx, "-n", Namespace, "get", "events", "--field-selector=reason=DeviceLost", "-o", "jsonpath={.items[*].message}")
 		told := strings.Contains(said, pod) && strings.Contains(said, "device "+function+" was taken away")

@@ -131,6 +131,9 @@ func (s *Suite) remove(ctx context.Context) error {
 		if _, err := s.Env.Kubectl(ctx, "delete", "namespace", Namespace, "--timeout=120s"); err != nil {
 			return err
 		}
+		if err := s.disturb(ctx); err != nil {
+			return err
+		}
 		if err := s.Env.Uninstall(ctx); err != nil {
 			return err
 		}

@@ -66,8 +66,7 @@ func (s *Suite) Run(ctx context.Context) error {
 	}
 	parts := []func(context.Context) error{s.ready, s.startPlugin, s.apply, s.serving, s.asAsked, s.traffic}
 	if !s.Short {
-		// Nobody starts before there are functions, so that routers are calm from their first start on.
-		parts = []func(context.Context) error{s.ready, s.apply, s.calm, s.startPlugin, s.serving, s.asAsked, s.traffic, s.rollout, s.privileges, s.lost}
+		parts = append([]func(context.Context) error{s.calm}, append(parts, s.rollout, s.lost, s.privileges)...)
 	}
 	for _, part := range parts {
 		if err := part(ctx); err != nil {
@@ -86,21 +85,6 @@ func (s *Suite) apply(ctx context.Context) error {
 	return s.Steps.Do(ctx, harness.Step{Name: fmt.Sprintf("kubectl apply: %d routers and %d servers", routers, s.servers()), Cost: "1 s",
 		Cause: "the API server refuses the manifest"}, func(ctx context.Context) error {
 		return s.Env.Apply(ctx, strings.NewReplacer("VERSION", s.Env.Version, "SERVERS", fmt.Sprint(s.servers())).Replace(manifest))
-	})
-}
-
-// calm has the routers sleep while nothing arrives. On a function a router looks for packets all the time, and two of them
-// would take both processors of this machine from the emulated one, which then stands still.
-func (s *Suite) calm(ctx context.Context) error {
-	const router = Service + "-router"
-	return s.Steps.Do(ctx, harness.Step{Name: "the routers' Deployment: they sleep while nothing arrives", Cost: "5 s",
-		Cause: "the operator has not made the Deployment: kubectl -n " + Namespace + " describe rpcsvc " + Service}, func(ctx context.Context) error {
-		if _, err := s.Env.Kubectl(ctx, "-n", Namespace, "wait", "--for=create", "--timeout=60s", "deployment/"+router); err != nil {
-			return err
-		}
-		_, err := s.Env.Kubectl(ctx, "-n", Namespace, "patch", "deployment", router, "--type=strategic",
-			"-p", `{"spec":{"template":{"spec":{"containers":[{"name":"router","command":["/usr/bin/bobtail-router","--idle=sleep"]}]}}}}`)
-		return err
 	})
 }
 
