@@ -103,12 +103,29 @@ static void arm(struct run_core *core, uint64_t until_ns)
     core->armed_ns = timerfd_settime(core->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0 ? until_ns : UINT64_MAX;
 }
 
+/* Until something is told, or `until_ns`: where networks are looked at so often that a timer would be set each time. */
+static int nap(const struct run_core *core, struct epoll_event *ev, uint64_t until_ns)
+{
+    uint64_t now = run_clock_ns(), ns = until_ns > now ? until_ns - now : 0;
+    struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    int n = epoll_pwait2(core->epoll_fd, ev, SOCKETS_MAX, &left, NULL);
+    if (n < 0 && errno == ENOSYS) { // before Linux 5.11: whole milliseconds
+        n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX, (int)(ns / 1000000u + 1));
+    }
+    return n;
+}
+
 /* Until something is told, or `until_ns`; 0: not at all. */
 static void doze(struct run_core *core, uint64_t until_ns)
 {
     struct epoll_event ev[SOCKETS_MAX];
-    arm(core, until_ns);
-    int n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX, -1);
+    int n;
+    if (core->home->look_ns != 0) {
+        n = nap(core, ev, until_ns);
+    } else {
+        arm(core, until_ns);
+        n = epoll_wait(core->epoll_fd, ev, SOCKETS_MAX, -1);
+    }
     for (int i = 0; i < n; i++) {
         if (ev[i].data.u32 == OWN_TIMER) {
             core->armed_ns = UINT64_MAX;
