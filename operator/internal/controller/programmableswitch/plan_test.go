@@ -139,16 +139,6 @@ func TestAccepted(t *testing.T) {
 		{"a pool with host bits", func(s *snapshot) { s.psw.Spec.AddressPool = []string{"192.0.2.1/24"} }, v1alpha1.ReasonInvalidConfiguration, "is no IPv4 network such as 192.0.2.0/28"},
 		{"a pool named twice", func(s *snapshot) { s.psw.Spec.AddressPool = []string{"192.0.2.0/24", "192.0.2.8/29"} }, v1alpha1.ReasonInvalidConfiguration, "overlaps with 192.0.2.0/24"},
 		{"a pool too large", func(s *snapshot) { s.psw.Spec.AddressPool = []string{"192.0.0.0/20"} }, v1alpha1.ReasonCapacityExceeded, "`spec.addressPool`: 4096, and table own of the pipeline has room for 1024"},
-		{"where bmv2 drops", ports(1, 511), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 511 is where bmv2 drops"},
-		{"the loop of bmv2", ports(510), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[0]`: 510 is the program's loop"},
-		{"bmv2 has no pipes", ports(1, 68, 130), v1alpha1.ReasonAccepted, ""},
-		{"ports of a pipe", onTofino("router", 129, 191, 195), v1alpha1.ReasonAccepted, ""},
-		{"the loop of a Tofino", onTofino("router", 1, 68), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 68 is no port of a Tofino's front"},
-		{"the loop of its second pipe", onTofino("router", 129, 195, 196), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[2]`: 196 is no port of a Tofino's front"},
-		{"two pipes", onTofino("router", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
-		{"members of two pipes", onTofino("aggregator", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
-		{"connections by two pipes", onTofino("crab", 1, 130), v1alpha1.ReasonAccepted, ""},
-		{"the generator's own port", onTofino("crab", 1, 68), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 68 is no port of a Tofino's front"},
 		{"the same switch twice", func(s *snapshot) {
 			twin := s.psw.DeepCopy()
 			twin.Name, twin.CreationTimestamp = "older", metav1.Unix(99, 0)
@@ -171,6 +161,38 @@ func TestAccepted(t *testing.T) {
 			}
 			if (p.desired != nil) != (row.reason == v1alpha1.ReasonAccepted) {
 				t.Errorf("desired %+v", p.desired)
+			}
+		})
+	}
+}
+
+// Ports are those that stations can be behind: not the program's loop, nor where bmv2 drops, nor of two pipes of a Tofino
+// where registers are a pipe's own.
+func TestPorts(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		change  func(*snapshot)
+		reason  string
+		message string
+	}{
+		{"where bmv2 drops", ports(1, 511), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 511 is where bmv2 drops"},
+		{"the loop of bmv2", ports(510), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[0]`: 510 is the program's loop"},
+		{"bmv2 has no pipes", ports(1, 68, 130), v1alpha1.ReasonAccepted, ""},
+		{"ports of a pipe", onTofino("router", 129, 191, 195), v1alpha1.ReasonAccepted, ""},
+		{"the loop of a Tofino", onTofino("router", 1, 68), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 68 is no port of a Tofino's front"},
+		{"the loop of its second pipe", onTofino("router", 129, 195, 196), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[2]`: 196 is no port of a Tofino's front"},
+		{"two pipes", onTofino("router", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
+		{"members of two pipes", onTofino("aggregator", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
+		{"connections by two pipes", onTofino("crab", 1, 130), v1alpha1.ReasonAccepted, ""},
+		{"the generator's own port", onTofino("crab", 1, 68), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 68 is no port of a Tofino's front"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := planFor(world(t, row.change))
+			if p.accepted.Reason != row.reason || !strings.Contains(p.accepted.Message, row.message) {
+				t.Errorf("%+v, want %s: %s", p.accepted, row.reason, row.message)
+			}
+			if (p.desired != nil) != (row.reason == v1alpha1.ReasonAccepted) {
+				t.Errorf("desired: %v", p.desired != nil)
 			}
 		})
 	}
