@@ -293,7 +293,13 @@ control Admit(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
             } else if (meta.bad_checksum == 1) {
                 bad(R_CHECKSUM);
             } else if (meta.fault == R_OPTION || meta.fault == R_UNORDERED || meta.fault == R_TOO_LONG) {
-                refuse(meta.fault);
+                if (meta.gap != 20) {
+                    bad(R_LENGTH);
+                } else if (meta.room[15:15] == 1 || meta.room < 8) {
+                    bad(R_SIZE);
+                } else {
+                    refuse(meta.fault);
+                }
             } else if (meta.fault != R_NONE) {
                 bad(meta.fault);
             } else if (hdr.r2p2.kind != R2P2_REQUEST) {
