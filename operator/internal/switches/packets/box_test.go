@@ -55,7 +55,7 @@ func (g *group) unbelieved(t *testing.T) {
 	t.Helper()
 	boxed := append([]byte{0xcc, 16, 0x02, 0xc0, 0, 9, 0, 1, 1, 8, 0x77, 0x77, 192, 0, 2, 99}, []byte("P\x01kforged")...)
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(g.hosts[0].address, 8000))
-	refused := func() uint64 { return g.value(t, "m1", "replica_boxed_refused_total", "untagged") }
+	refused := func() uint64 { return g.value(t, "m1", "replica_requests_unread_total", "untagged") }
 	before, liar := refused(), g.hosts[members+1]
 	liar.in(t, func() {
 		netns.IP(t, "addr", "add", door.Addr().String()+"/32", "dev", "up0")
