@@ -310,7 +310,7 @@ const (
 	mutationEvents   = 20_000
 	mutationSegments = 5_000
 	mutationMessages = 20_000
-	mutationRequests = 10_000
+	mutationRequests = 20_000
 )
 
 func (r *runner) mutations() error {
