@@ -37,7 +37,7 @@ static void member(const struct bt_pkt *pkt, const struct bt_addr *from)
 {
     struct bt_r2p2_hdr h;
     struct bt_command c;
-    bool taken = bt_boxed_is(pkt, &h) && bt_boxed_open(pkt, &h, &keys) == BT_GROUP_PACKET_OK;
+    bool taken = bt_boxed_is(pkt, &h) && bt_boxed_open(pkt, &h, &keys, false) == BT_GROUP_PACKET_OK;
     CHECK(from == NULL || (taken && bt_addr_eq(&h.opt.forwarded, from)));
     if (!taken) {
         return;

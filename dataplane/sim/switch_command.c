@@ -7,6 +7,7 @@
 #include "option.h"
 #include "options.h"
 #include "switch_aggregator.h"
+#include "switch_box.h"
 #include "switch_crab.h"
 #include "switch_story.h"
 
@@ -17,19 +18,20 @@ static const char usage_text[] =
     "its\n"
     "pipeline decides (R-129 to R-132, W-2 to W-7), for hack/p4 to compare the program for switches with.\n"
     "\n"
-    "  --program=router|crab|aggregator  (default router); crab: TCP segments, and what bobtail-crab-lb's code makes "
-    "of\n"
+    "  --program=router|crab|aggregator|box  (default router); crab: TCP segments, and what bobtail-crab-lb's code "
+    "makes of\n"
     "                them; aggregator: messages of a replication group, and what the software's aggregator makes of "
-    "them\n"
+    "them;\n"
+    "                box: its clients' requests, and what the software's flow-control box says to them\n"
     "  --events=N    packets that pass the switch, at least (default 100000)\n"
     "  --seed=N      (default 1)\n"
     "  --out=FILE    where the lines go (default: standard output)\n";
 
-enum { ROUTER, CRAB, AGGREGATOR, PROGRAMS };
+enum { ROUTER, CRAB, AGGREGATOR, BOX, PROGRAMS };
 
 static const char *program_name(uint32_t i)
 {
-    static const char *const names[] = {"router", "crab", "aggregator"};
+    static const char *const names[] = {"router", "crab", "aggregator", "box"};
     return names[i];
 }
 
@@ -42,6 +44,10 @@ static uint64_t tell(uint32_t program, uint64_t seed, uint64_t events, FILE *out
     }
     if (program == AGGREGATOR) {
         sim_switch_aggregator(seed, events, out);
+        return 0;
+    }
+    if (program == BOX) {
+        sim_switch_box(seed, events, out);
         return 0;
     }
     return sim_switch_story(seed, events, out);

@@ -136,6 +136,10 @@ static void check_boxes(struct bt_shape_reader *r, void *base)
             snprintf(at, sizeof at, "[%zu].feedbackPort", i);
             bt_shape_refuse(r, at, "must differ from clientPort; both are %" PRId64, b->client_port);
         }
+        if (b->messages == BT_GROUP_BY_SOURCE && !bt_addr_is_v4(&b->client)) {
+            snprintf(at, sizeof at, "[%zu].address", i);
+            bt_shape_refuse(r, at, "must be an IPv4 address when messages is BySource: a switch knows no other");
+        }
         for (size_t k = 0; k < i; k++) {
             if (strcmp(b->name, d->box[k].name) == 0 || bt_addr_eq(&b->client, &d->box[k].client)) {
                 snprintf(at, sizeof at, "[%zu].name", i);
@@ -206,6 +210,7 @@ static const struct bt_shape_field box_fields[] = {
     PARSED("address", BOX(client), parse_address),
     WHOLE("clientPort", BOX(client_port), 1, 65535),
     WHOLE("feedbackPort", BOX(feedback_port), 1, 65535),
+    {"messages", BT_SHAPE_WORD, false, BOX(messages), .words = bt_group_messages_words},
 };
 
 static const struct bt_shape_field aggregator_fields[] = {
@@ -306,6 +311,16 @@ const struct bt_group_document_box *bt_group_document_box_find(const struct bt_g
         }
     }
     return NULL;
+}
+
+bool bt_group_document_has_switch_at(const struct bt_group_document *d, const struct bt_addr *from)
+{
+    for (size_t i = 0; i < d->n_boxes; i++) {
+        if (d->box[i].messages == BT_GROUP_BY_SOURCE && bt_addr_eq(&d->box[i].client, from)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool bt_group_document_protocol_fits(const struct bt_group_document *d, struct bt_ctl_error *e)

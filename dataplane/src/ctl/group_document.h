@@ -30,17 +30,18 @@ extern const char *const bt_group_protocol_words[];
 enum bt_group_repliers { BT_GROUP_JBSQ, BT_GROUP_RANDOM };
 extern const char *const bt_group_replier_words[];
 
+// By what packets of a box or of the aggregator are believed, and members' by it: the group key's tag, or where they
+// come from. A switch can check no tag (W-8).
+enum bt_group_messages { BT_GROUP_TAGGED, BT_GROUP_BY_SOURCE };
+extern const char *const bt_group_messages_words[];
+
 // A flow-control box: the group's address for clients, and where members say what they answered.
 struct bt_group_document_box {
     char name[BT_GROUP_DOCUMENT_NAME];
     int64_t client_port, feedback_port; // 1..65535
     struct bt_addr client, feedback;    // the same IP
+    enum bt_group_messages messages;
 };
-
-// By what the aggregator's packets are believed, and members' by it: the group key's tag, or where they come from. A
-// switch can check no tag (W-8).
-enum bt_group_messages { BT_GROUP_TAGGED, BT_GROUP_BY_SOURCE };
-extern const char *const bt_group_messages_words[];
 
 // The aggregator: between the leader and its followers.
 struct bt_group_document_aggregator {
@@ -104,6 +105,9 @@ const struct bt_group_document_member *bt_group_document_by_id(const struct bt_g
 bool bt_group_document_wants(const struct bt_group_document *d, int64_t id);
 bool bt_group_document_avoids(const struct bt_group_document *d, int64_t id);
 bool bt_group_document_founds(const struct bt_group_document *d, const char *name);
+
+// It sends requests from there, and signs nothing.
+bool bt_group_document_has_switch_at(const struct bt_group_document *d, const struct bt_addr *from);
 
 // The entry of the box with this name; NULL: there is none.
 const struct bt_group_document_box *bt_group_document_box_find(const struct bt_group_document *d, const char *name);

@@ -21,6 +21,7 @@ struct bt_box {
     struct replica_recent said; // of late: replier 1 passed, 0 refused
     struct waiting *ring;
     uint32_t first, used; // of the ring; answered ones stay until they are the oldest
+    uint32_t turn;        // as a switch: whose slot the next request is offered
     uint64_t started_ns;
     struct bt_box_counts count;
 };
@@ -71,8 +72,23 @@ static void leave(struct bt_box *b, struct waiting *w)
     b->count.inside--;
 }
 
+static void expire_slots(struct bt_box *b, uint64_t now)
+{
+    for (uint32_t i = 0; i < b->conf.limit; i++) {
+        struct waiting *w = &b->ring[i];
+        if (w->is && now >= w->until) {
+            leave(b, w);
+            b->count.timed_out++;
+        }
+    }
+}
+
 static void expire(struct bt_box *b, uint64_t now)
 {
+    if (b->conf.as_switch) {
+        expire_slots(b, now);
+        return;
+    }
     while (b->used > 0) {
         struct waiting *w = &b->ring[b->first];
         if (w->is && now < w->until) {
@@ -109,20 +125,30 @@ static bool said_before(const struct bt_box *b, uint64_t now, const struct bt_gr
     return true;
 }
 
-static void enter(struct bt_box *b, uint64_t now, const struct bt_group_meta *pair)
+static bool is_full(const struct bt_box *b, uint64_t now, uint32_t offered)
 {
-    uint32_t at = (b->first + b->used) % ring_slots(&b->conf);
+    if (b->conf.as_switch) {
+        return b->ring[offered].is;
+    }
+    return b->count.inside >= limit_now(b, now) || b->used == ring_slots(&b->conf);
+}
+
+static void enter(struct bt_box *b, uint64_t now, const struct bt_group_meta *pair, uint32_t offered)
+{
+    uint32_t at = b->conf.as_switch ? offered : (b->first + b->used) % ring_slots(&b->conf);
     b->ring[at] =
         (struct waiting){.client = pair->client, .until = now + b->conf.timeout_ns, .req_id = pair->req_id, .is = true};
     bt_pairs_put(&b->pairs, &pair->client, pair->req_id, at);
-    b->used++;
+    b->used += !b->conf.as_switch;
     b->count.inside++;
 }
 
 static enum bt_box_verdict judge(struct bt_box *b, uint64_t now, struct bt_group_meta *pair)
 {
     enum bt_box_verdict v;
-    if (now - b->started_ns < b->conf.quarantine_ns) {
+    uint32_t offered = b->turn;
+    b->turn = offered + 1 < b->conf.limit ? offered + 1 : 0;
+    if (!b->conf.as_switch && now - b->started_ns < b->conf.quarantine_ns) {
         return BT_BOX_HUSH;
     }
     if (bt_pairs_find(&b->pairs, &pair->client, pair->req_id) != BT_PAIRS_NONE) {
@@ -131,11 +157,11 @@ static enum bt_box_verdict judge(struct bt_box *b, uint64_t now, struct bt_group
     if (said_before(b, now, pair, &v)) {
         return v;
     }
-    bool full = b->count.inside >= limit_now(b, now) || b->used == ring_slots(&b->conf);
+    bool full = is_full(b, now, offered);
     pair->replier = full ? 0 : 1;
     replica_recent_add(&b->said, pair, now);
     if (!full) {
-        enter(b, now, pair);
+        enter(b, now, pair, offered);
     }
     return full ? BT_BOX_NACK : BT_BOX_PASS;
 }

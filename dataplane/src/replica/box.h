@@ -15,6 +15,10 @@ struct bt_box_config {
     uint64_t quarantine_ns; // how long a copy of a packet may be under way: what was said of a pair holds so long
     uint32_t recent_pairs;  // remembered so: at least the requests of quarantine_ns
     uint64_t seed;
+    // As a switch does it: requests are offered `limit` slots in turn, also copies and those that get none; a slot is
+    // free when it was answered, or when its time is over. It neither keeps silent at first nor starts slowly: a switch
+    // takes longer than that to start (W-21).
+    bool as_switch;
 };
 
 enum bt_box_verdict {

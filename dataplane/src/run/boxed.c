@@ -12,12 +12,15 @@ bool bt_boxed_is(const struct bt_pkt *pkt, struct bt_r2p2_hdr *h)
 }
 
 enum bt_group_packet_result bt_boxed_open(const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h,
-                                          const struct bt_keyring *keys)
+                                          const struct bt_keyring *keys, bool unsigned_may)
 {
     switch (bt_tag_verify(pkt->data, pkt->len, h, keys, &pkt->src, &pkt->dst)) {
     case BT_TAG_VALID:
         break;
     case BT_TAG_ABSENT:
+        if (unsigned_may) {
+            break;
+        }
         return BT_GROUP_PACKET_UNTAGGED;
     case BT_TAG_UNKNOWN_KEY:
         return BT_GROUP_PACKET_UNKNOWN_KEY;

@@ -38,7 +38,9 @@ bool member_is_boxed(const struct bt_member *m, const struct bt_pkt *pkt, struct
 
 void member_boxed(struct bt_member *m, const struct bt_pkt *pkt, const struct bt_r2p2_hdr *h)
 {
-    enum bt_group_packet_result bad = bt_boxed_open(pkt, h, &m->conf.keys);
+    // W-8: a switch signs nothing. What it sends is believed by where it comes from, only where the document says so.
+    bool unsigned_may = bt_group_document_has_switch_at(&m->document, &pkt->src);
+    enum bt_group_packet_result bad = bt_boxed_open(pkt, h, &m->conf.keys, unsigned_may);
     if (bad != BT_GROUP_PACKET_OK) {
         m->counter[BT_MEMBER_BOXED_BAD_FORM + bad - 1]++;
         return;

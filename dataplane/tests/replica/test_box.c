@@ -117,6 +117,50 @@ static void many_pairs_come_and_go_and_the_count_is_theirs(void **state)
     free(b.mem);
 }
 
+static struct bench as_switch(uint32_t limit)
+{
+    struct bench b = opened(limit);
+    b.c.as_switch = true;
+    b.box = bt_box_start(b.mem, &b.c, 0);
+    return b;
+}
+
+static void as_a_switch_slots_are_offered_in_turn(void **state)
+{
+    (void)state;
+    struct bench b = as_switch(3);
+    for (uint16_t id = 1; id <= 3; id++) { // at once: a switch takes longer to start than copies take
+        assert_int_equal(ask(&b, 0, id), BT_BOX_PASS);
+    }
+    assert_true(answered(&b, 1, 2));
+    assert_int_equal(ask(&b, 1, 4), BT_BOX_NACK); // the first slot, though the second one is free
+    assert_int_equal(ask(&b, 1, 5), BT_BOX_PASS);
+    assert_int_equal(ask(&b, 1, 5), BT_BOX_AGAIN);
+    assert_int_equal(ask(&b, 2, 4), BT_BOX_NACK);
+    assert_int_equal(ask(&b, 100, 6), BT_BOX_PASS); // the third one's time is over: all but one left
+    assert_int_equal(bt_box_counts(b.box, 100 * MS).inside, 2);
+    assert_int_equal(bt_box_counts(b.box, 100 * MS).timed_out, 2);
+    free(b.mem);
+}
+
+static void as_a_switch_who_answers_in_order_refuses_as_any_box(void **state)
+{
+    (void)state;
+    struct bench b = opened(16), s = as_switch(16);
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint64_t ms = 1000 + i / 10;
+        uint16_t id = (uint16_t)i, before = (uint16_t)(i - 16);
+        bool more = i % 64 != 63; // now and then one too many
+        assert_int_equal(ask(&b, ms, id), ask(&s, ms, id));
+        if (more) {
+            assert_int_equal(answered(&b, ms, before), answered(&s, ms, before));
+        }
+    }
+    assert_int_equal(bt_box_counts(b.box, 3000 * MS).passed, bt_box_counts(s.box, 3000 * MS).passed);
+    free(b.mem);
+    free(s.mem);
+}
+
 static void out_of_bounds_takes_no_memory(void **state)
 {
     (void)state;
@@ -133,6 +177,8 @@ int main(void)
         cmocka_unit_test(r332_i17_what_is_never_answered_leaves_after_its_time),
         cmocka_unit_test(r333_a_fresh_box_hushes_and_then_begins_with_few),
         cmocka_unit_test(many_pairs_come_and_go_and_the_count_is_theirs),
+        cmocka_unit_test(as_a_switch_slots_are_offered_in_turn),
+        cmocka_unit_test(as_a_switch_who_answers_in_order_refuses_as_any_box),
         cmocka_unit_test(out_of_bounds_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

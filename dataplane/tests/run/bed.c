@@ -171,14 +171,15 @@ void bed_aggregator_stop(struct bed *b)
     b->aggregator = NULL;
 }
 
-static void open_apart(struct bed *b, unsigned voters, enum bt_group_protocol protocol, bool multicast)
+static void open_apart(struct bed *b, unsigned voters, enum bt_group_protocol protocol, bool multicast,
+                       enum bt_group_messages box)
 {
     struct bt_group_document *d = &b->document;
     d->protocol = protocol;
     d->repliers = BT_GROUP_RANDOM;
     d->n_boxes = 1;
     d->box[0] = (struct bt_group_document_box){
-        .name = "box", .client = bed_address(BED_BOX, 8000), .feedback = bed_address(BED_BOX, 9000)};
+        .name = "box", .client = bed_address(BED_BOX, 8000), .feedback = bed_address(BED_BOX, 9000), .messages = box};
     if (multicast) {
         d->multicast = group_address();
     }
@@ -192,7 +193,13 @@ static void open_apart(struct bed *b, unsigned voters, enum bt_group_protocol pr
 void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast)
 {
     prepare(b, voters, voters);
-    open_apart(b, voters, BT_GROUP_HOVERCRAFT, multicast);
+    open_apart(b, voters, BT_GROUP_HOVERCRAFT, multicast, BT_GROUP_TAGGED);
+}
+
+void bed_open_boxed_by_switch(struct bed *b, unsigned voters)
+{
+    prepare(b, voters, voters);
+    open_apart(b, voters, BT_GROUP_HOVERCRAFT, false, BT_GROUP_BY_SOURCE);
 }
 
 static void open_aggregated(struct bed *b, unsigned voters, bool as_switch, enum bt_group_messages messages)
@@ -201,7 +208,7 @@ static void open_aggregated(struct bed *b, unsigned voters, bool as_switch, enum
     b->document.aggregator = (struct bt_group_document_aggregator){
         .name = "aggregator", .port = 8300, .address = bed_address(BED_AGGREGATOR, 8300), .messages = messages};
     bed_aggregator_start(b, as_switch);
-    open_apart(b, voters, BT_GROUP_HOVERCRAFT_PLUS_PLUS, true);
+    open_apart(b, voters, BT_GROUP_HOVERCRAFT_PLUS_PLUS, true, BT_GROUP_TAGGED);
 }
 
 void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch)

@@ -68,6 +68,7 @@ void bed_open_hovercraft(struct bed *b, unsigned voters, bool multicast);
 // The same with an aggregator.
 void bed_open_hovercraftpp(struct bed *b, unsigned voters, bool as_switch);
 // The same with a switch in its place: what is sent there, and what comes from there, has no tag.
+void bed_open_boxed_by_switch(struct bed *b, unsigned voters); // the document says so; the box is the software's
 void bed_open_switched(struct bed *b, unsigned voters);
 void bed_aggregator_start(struct bed *b, bool as_switch);
 void bed_aggregator_stop(struct bed *b);

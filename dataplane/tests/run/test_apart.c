@@ -236,6 +236,41 @@ static void r345_what_no_box_signed_is_not_looked_into(void **state)
     bed_close(&b);
 }
 
+static void w8_a_switch_that_is_the_box_signs_nothing_and_is_believed_by_its_source(void **state)
+{
+    (void)state;
+    const struct bt_key wrong = {.id = 1, .bytes = {1}};
+    bed_open_boxed_by_switch(&b, 3);
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_until(&b, takes_requests, id);
+    }
+    const unsigned untagged = BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_UNTAGGED - 1;
+    uint16_t l = bed_leader(&b);
+    struct bt_addr own = bed_address(l, 8000);
+    struct bt_pkt *forged[] = {bed_boxed(&b, &own, 900, 1, NULL), bed_boxed(&b, &own, 901, 1, NULL),
+                               bed_boxed(&b, &own, 902, 1, NULL)};
+    forged[0]->src = bed_address(BED_BOX, 8001);
+    forged[1]->src = bed_address(BED_CLIENT, 8000);
+    forged[2]->src = bed_address((uint16_t)(l % 3 + 1), 8000);
+    for (size_t i = 0; i < 3; i++) {
+        bed_give(&b, l, forged[i]);
+        assert_int_equal(counted(l, untagged), i + 1);
+    }
+    bed_give(&b, l, bed_boxed(&b, &own, 903, 1, &wrong)); // where there is a tag it is right
+    assert_int_equal(counted(l, BT_MEMBER_BOXED_BAD_FORM + BT_GROUP_PACKET_WRONG_TAG - 1), 1);
+    assert_int_equal(counted(l, BT_MEMBER_BOXED_TAKEN), 0);
+    for (uint16_t id = 1; id <= 3; id++) {
+        struct bt_addr to = bed_address(id, 8000);
+        bed_give(&b, id, bed_boxed(&b, &to, 904, 1, NULL));
+    }
+    for (int i = 0; i < 1000 && b.service[l % 3 + 1].executed < 1; i++) {
+        bed_step(&b);
+    }
+    all_hold(1, 1);
+    assert_int_equal(counted(l, untagged), 3);
+    bed_close(&b);
+}
+
 static struct bt_pkt *client_packet(uint8_t policy, uint32_t n, uint32_t options)
 {
     struct bt_pkt *pkt = bt_pool_get(&b.pool.pool);
@@ -531,6 +566,7 @@ int main(void)
         cmocka_unit_test(r331_no_member_refuses_and_r386_it_names_the_box),
         cmocka_unit_test(r345_what_no_box_signed_is_not_looked_into),
         cmocka_unit_test(r314_longer_than_one_packet_of_a_member_is_refused_with_the_reason),
+        cmocka_unit_test(w8_a_switch_that_is_the_box_signs_nothing_and_is_believed_by_its_source),
         cmocka_unit_test(r332_feedback_without_the_tag_makes_no_room),
         cmocka_unit_test(r308_two_bodies_of_one_pair_are_one_everywhere),
         cmocka_unit_test(r316_a_late_copy_is_not_ordered_again),

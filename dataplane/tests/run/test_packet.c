@@ -142,6 +142,9 @@ static char *with(const char *find, const char *put)
 #define LIMIT            "\"inFlightLimit\":1000},"
 #define OF(word, beside) "\"inFlightLimit\":1000,\"protocol\":\"" word "\"}," beside
 #define BOX              "\"boxes\":[{\"name\":\"b\",\"address\":\"10.0.1.1\",\"clientPort\":8000,\"feedbackPort\":9000}],"
+#define SWITCH_BOX(address, messages)                                                                                  \
+    "\"boxes\":[{\"name\":\"b\",\"address\":\"" address                                                                \
+    "\",\"clientPort\":8000,\"feedbackPort\":9000,\"messages\":\"" messages "\"}],"
 #define SWITCH(address, messages)                                                                                      \
     "\"aggregator\":{\"name\":\"a\",\"address\":\"" address "\",\"port\":8300,\"messages\":\"" messages "\"},"
 #define AGGREGATOR(name, address, port)                                                                                \
@@ -158,6 +161,8 @@ static const struct {
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "224.0.0.1", "8300")), "aggregator.address"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "10.0.2.1", "0")), "aggregator.port"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX "\"aggregator\":{\"name\":\"a\",\"port\":1},"), "aggregator.address"},
+    {LIMIT, OF("HovercRaft", SWITCH_BOX("10.0.1.1", "Unsigned")), "boxes[0].messages"},
+    {LIMIT, OF("HovercRaft", SWITCH_BOX("fd00::1", "BySource")), "boxes[0].address"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("10.0.2.1", "Unsigned")), "aggregator.messages"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("fd00::1", "BySource")), "aggregator.address"},
     {"bobtail.dev/v1", "bobtail.dev/v2", "apiVersion"},
@@ -245,6 +250,13 @@ static void documents_name_what_stands_beside_members(void **state)
     moved.protocol = BT_GROUP_HOVERCRAFT;
     assert_false(bt_group_document_may_follow(d, &moved, &e));
     assert_string_equal(e.field, "group.protocol");
+    free(d);
+    free(text);
+    text = with(LIMIT, OF("HovercRaft", SWITCH_BOX("10.0.1.1", "BySource")));
+    d = bt_group_document_parse(text, strlen(text), &e);
+    assert_true(d != NULL && d->box[0].messages == BT_GROUP_BY_SOURCE);
+    struct bt_addr clients = bt_addr_v4u(0x0a000101u, 8000), feedback = bt_addr_v4u(0x0a000101u, 9000);
+    assert_true(bt_group_document_has_switch_at(d, &clients) && !bt_group_document_has_switch_at(d, &feedback));
     free(d);
     free(text);
     text = with(LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("10.0.2.1", "BySource")));

@@ -16,6 +16,7 @@ type Clients struct {
 	Env            *harness.Env
 	Namespace, Pod string
 	Speaks         string // an order of grouppeer; "": the built-in service's
+	Target         string // whom they ask; "": the group by its name
 }
 
 // Verdict is what clients say at the end; Counts what they have got so far.
@@ -31,9 +32,9 @@ func LoadImages(ctx context.Context, env *harness.Env, components ...string) err
 
 // Manifest of the pod, for a group of its namespace.
 func (c Clients) Manifest(group string) string {
-	speaks := cmp.Or(c.Speaks, builtIn)
+	speaks, target := cmp.Or(c.Speaks, builtIn), cmp.Or(c.Target, fmt.Sprintf("%s.%s.svc.cluster.local:8000", group, c.Namespace))
 	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [%s, "%s.%s.svc.cluster.local:8000"]}]}}`, c.Pod, c.Namespace, image, speaks, group, c.Namespace)
+  containers: [{name: clients, image: %q, args: [%s, %q]}]}}`, c.Pod, c.Namespace, image, speaks, target)
 }
 
 // Order has the pod do something: begin NAME CLIENTS, state, or end; and reads what it says.

@@ -145,9 +145,13 @@ func (s *Suite) use(ctx context.Context, what string) (leader string, err error)
 
 // written waits until clients have written that often.
 func (s *Suite) written(ctx context.Context, least int64) error {
+	return writtenBy(ctx, s.ledgerClients(), least)
+}
+
+func writtenBy(ctx context.Context, clients groups.Clients, least int64) error {
 	return harness.Until(ctx, 4*time.Minute, 500*time.Millisecond, func(ctx context.Context) (bool, string, error) {
 		var c groups.Counts
-		err := s.ledgerClients().Order(ctx, &c, "state")
+		err := clients.Order(ctx, &c, "state")
 		return c.Writes-c.FailedWrites >= least, fmt.Sprintf("%d of %d writes", c.Writes-c.FailedWrites, least), err
 	})
 }

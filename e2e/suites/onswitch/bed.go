@@ -43,10 +43,11 @@ type site struct {
 }
 
 var (
-	router    = site{name: leaf, program: "router", endpoint: "10.99.0.1:9559", pool: "192.0.2.0/28", near: "sw-", far: "sw0", third: 1}
-	balancer  = site{name: "leaf-2", program: "crab", endpoint: "10.99.0.1:9561", pool: "192.0.2.32/28", near: "sc-", far: "sc0", third: 3, carries: true}
-	gatherer  = site{name: "agg-1", program: "aggregator", endpoint: "10.99.0.1:9562", pool: "192.0.2.48/28", near: "sg-", far: "sg0", third: 4}
-	generator = site{name: "gen-1", program: "slog", endpoint: "10.99.0.1:9560", pool: "172.30.0.0/16", near: "sl-", far: "sl0", third: 2, gateway: "198.18.2.254"}
+	router     = site{name: leaf, program: "router", endpoint: "10.99.0.1:9559", pool: "192.0.2.0/28", near: "sw-", far: "sw0", third: 1}
+	balancer   = site{name: "leaf-2", program: "crab", endpoint: "10.99.0.1:9561", pool: "192.0.2.32/28", near: "sc-", far: "sc0", third: 3, carries: true}
+	gatherer   = site{name: "agg-1", program: "aggregator", endpoint: "10.99.0.1:9562", pool: "192.0.2.48/28", near: "sg-", far: "sg0", third: 4}
+	doorkeeper = site{name: "box-1", program: "box", endpoint: "10.99.0.1:9563", pool: "192.0.2.64/28", near: "sb-", far: "sb0", third: 5}
+	generator  = site{name: "gen-1", program: "slog", endpoint: "10.99.0.1:9560", pool: "172.30.0.0/16", near: "sl-", far: "sl0", third: 2, gateway: "198.18.2.254"}
 )
 
 func (s site) macOf(n int) string        { return fmt.Sprintf("02:00:00:00:%02x:%02x", s.third, n+1) }
@@ -235,7 +236,7 @@ func (b *bed) shed() (n uint64) {
 }
 
 // tally is what the switch counted, for people: packets, and outcomes by service, VIP or group and reason (headers.p4).
-// The control block has them that decides: "route", "balance" or "aggregate".
+// The control block has them that decides: "route", "balance", "aggregate" or "admit".
 func (b *bed) tally(block string) string {
 	out := fmt.Sprintf("%+v, outcomes", b.pipe.Counts())
 	b.pipe.Look(func(m *model.Machine) {

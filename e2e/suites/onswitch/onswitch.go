@@ -66,6 +66,7 @@ var parts = []part{
 	{"slog", (*Suite).generated, true},
 	{"crab", (*Suite).redirected, true},
 	{"aggregator", (*Suite).aggregated, true},
+	{"box", (*Suite).boxed, true},
 	{"leader", (*Suite).oldLeader, false},
 	{"many", (*Suite).many, false},
 	{"out", (*Suite).back, false},
@@ -126,7 +127,7 @@ func (s *Suite) play(ctx context.Context) error {
 }
 
 // wayToSwitches are the chart's values that let the operator out to all of them.
-var wayToSwitches = []string{"--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560},{"cidr":"10.99.0.1/32","port":9561},{"cidr":"10.99.0.1/32","port":9562}]`}
+var wayToSwitches = []string{"--set-json", `networkPolicy.switches=[{"cidr":"10.99.0.1/32","port":9559},{"cidr":"10.99.0.1/32","port":9560},{"cidr":"10.99.0.1/32","port":9561},{"cidr":"10.99.0.1/32","port":9562},{"cidr":"10.99.0.1/32","port":9563}]`}
 
 const switchManifest = `apiVersion: bobtail.dev/v1alpha1
 kind: ProgrammableSwitch

@@ -27,7 +27,7 @@ const root = "../../.."
 // What is put into ConfigMaps is a pipeline that the switch of the suite runs, and the
 // manifest names its digests.
 func TestProgram(t *testing.T) {
-	for _, at := range []site{router, generator, balancer, gatherer} {
+	for _, at := range []site{router, generator, balancer, gatherer, doorkeeper} {
 		t.Run(at.name, func(t *testing.T) { testProgram(t, at) })
 	}
 }

@@ -61,6 +61,7 @@ type Bench struct {
 
 	Segments []byte // of bobtail-sim switch --program=crab
 	Messages []byte // of bobtail-sim switch --program=aggregator
+	Requests []byte // of bobtail-sim switch --program=box
 }
 
 // text of the mutation's file with the bug in it.
@@ -131,6 +132,8 @@ func (b *Bench) Notice(name string, v1, tna *model.Program) (string, error) {
 		return b.noticeSlog(v1, tna)
 	case "aggregator":
 		return b.noticeAggregator(v1, tna)
+	case "box":
+		return b.noticeBox(v1, tna)
 	}
 	return b.noticeRouter(v1, tna)
 }
@@ -149,6 +152,19 @@ func (b *Bench) noticeAggregator(v1, tna *model.Program) (string, error) {
 		return "", err
 	}
 	return "messages: " + strings.Join(r.First, "; "), nil
+}
+
+func (b *Bench) noticeBox(v1, tna *model.Program) (string, error) {
+	for _, p := range []*model.Program{v1, tna} {
+		if _, failed, err := BoxVectors(b.Vectors, p); err != nil || len(failed) > 0 {
+			return "vector: " + strings.Join(failed, "; "), err
+		}
+	}
+	r, err := PlayBox(bytes.NewReader(b.Requests), v1, tna, 1)
+	if err != nil || len(r.First) == 0 && r.Odd == 0 {
+		return "", err
+	}
+	return "requests: " + strings.Join(r.First, "; "), nil
 }
 
 func (b *Bench) noticeSlog(v1, tna *model.Program) (string, error) {

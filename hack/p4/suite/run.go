@@ -24,6 +24,7 @@ type Options struct {
 	Events, Seed, Frames          uint64
 	Segments                      uint64  // for the balancer of connections
 	Messages                      uint64  // for the aggregator
+	Requests                      uint64  // for the flow-control box
 	TemplateNS                    float64 // of the load generator
 }
 
@@ -62,7 +63,7 @@ func (r *runner) fault(lines ...string) {
 
 var (
 	shellNames   = []string{"v1model", "tna"}
-	programNames = []string{"router", "crab", "slog", "aggregator"}
+	programNames = []string{"router", "crab", "slog", "aggregator", "box"}
 )
 
 // Run proves everything and writes the figures, also when something failed.
@@ -79,7 +80,7 @@ func Run(o Options, out io.Writer) error {
 		}
 	}
 	r.shells = r.all["router"]
-	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.aggregator, r.architectures, r.lockstep, r.mutations}
+	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.aggregator, r.box, r.architectures, r.lockstep, r.mutations}
 	var failed []error
 	for _, step := range steps {
 		failed = append(failed, step())
@@ -132,9 +133,14 @@ func (r *runner) vectors() error {
 		if err != nil {
 			return err
 		}
+		asked, boxed, err := BoxVectors(filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), r.all["box"][s])
+		if err != nil {
+			return err
+		}
 		r.fault(failed...)
 		r.fault(others...)
-		run, bad = run+n+more, bad+len(failed)+len(others)
+		r.fault(boxed...)
+		run, bad = run+n+more+asked, bad+len(failed)+len(others)+len(boxed)
 	}
 	r.note("p4_vectors_run", uint64(run))
 	r.note("p4_vector_failures", uint64(bad))
@@ -203,6 +209,24 @@ func (r *runner) aggregator() error {
 	r.note("p4_aggregator_events", one.Events)
 	r.note("p4_aggregator_differences", one.Differences+one.Odd)
 	r.note("p4_aggregator_recirculations", one.Recirculations)
+	return nil
+}
+
+// box gives the same requests to the program and to the software's one.
+func (r *runner) box() error {
+	lines, err := r.lines("box", r.Requests, r.Seed)
+	if err != nil {
+		return err
+	}
+	one, err := PlayBox(bytes.NewReader(lines), r.all["box"]["v1model"], r.all["box"]["tna"], 1000)
+	if err != nil {
+		return err
+	}
+	r.fault(one.First...)
+	r.odd += one.ShellDifferences
+	r.note("p4_box_events", one.Events)
+	r.note("p4_box_differences", one.Differences+one.Odd)
+	r.note("p4_box_above_limit", one.AboveLimit)
 	return nil
 }
 
@@ -286,6 +310,7 @@ const (
 	mutationEvents   = 20_000
 	mutationSegments = 5_000
 	mutationMessages = 20_000
+	mutationRequests = 20_000
 )
 
 func (r *runner) mutations() error {
@@ -305,7 +330,11 @@ func (r *runner) mutations() error {
 	if err != nil {
 		return err
 	}
-	b := &Bench{Root: r.Root, Segments: segments, Messages: messages, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
+	requests, err := r.lines("box", mutationRequests, r.Seed)
+	if err != nil {
+		return err
+	}
+	b := &Bench{Root: r.Root, Segments: segments, Messages: messages, Requests: requests, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
 	planted, missed := uint64(0), uint64(0)
 	for _, m := range rows {
 		what, err := b.Plant(m)

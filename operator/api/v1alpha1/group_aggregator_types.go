@@ -30,7 +30,7 @@ const (
 	AggregatorOnSwitch AggregatorPlacement = "Switch"
 )
 
-// GroupSwitch is a switch that aggregates.
+// GroupSwitch is a switch that is the aggregator of a group, or its flow-control box.
 type GroupSwitch struct {
 	// name of a ProgrammableSwitch.
 	// +required
@@ -38,8 +38,8 @@ type GroupSwitch struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
 
-	// address of the switch's `addressPool` to which members send. Each group has one of
-	// its own. IPv4.
+	// address of the switch's `addressPool` to which members send, and of a box also
+	// clients. Each group has one of its own. IPv4.
 	// +required
 	// +kubebuilder:validation:MinLength=7
 	// +kubebuilder:validation:MaxLength=15
@@ -49,8 +49,9 @@ type GroupSwitch struct {
 	// messages says by what members and switch believe each other. A switch cannot check
 	// tags: it believes what comes from a member's address and port through the port of
 	// the switch that leads there, and members believe what comes from `address`. Who can
-	// forge such packets can have writes acknowledged that are lost later. Choose it only
-	// where nobody else can send them.
+	// forge such packets can have writes acknowledged that are lost later, and, of a box,
+	// have requests executed in another client's name. Choose it only where nobody else
+	// can send them.
 	// +required
 	Messages SwitchMessages `json:"messages,omitempty"`
 }

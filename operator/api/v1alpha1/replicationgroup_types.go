@@ -69,6 +69,9 @@ type ReplicationGroupList struct {
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",message="`storage` cannot be changed: the disks exist; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="has(self.restore) == has(oldSelf.restore) && (!has(self.restore) || self.restore == oldSelf.restore)",message="`restore` cannot be changed: a group begins once; create another ReplicationGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.restore) || self.storage.policy == 'Always'",message="`restore` may not be specified with `storage.policy` Volatile: its members keep no disk that could be filled"
+// +kubebuilder:validation:XValidation:rule="has(self.box) == has(oldSelf.box) && (!has(self.box) || self.box == oldSelf.box)",message="`box` cannot be changed: clients are given its address; create another ReplicationGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.box) || self.protocol != 'Raft'",message="`box` may not be specified with `protocol` Raft: its clients ask the leader; leave it out, or choose HovercRaft"
+// +kubebuilder:validation:XValidation:rule="!has(self.box) || !has(self.box.switch) || !has(self.aggregator) || !has(self.aggregator.switch) || self.box.switch.name != self.aggregator.switch.name",message="`box.switch.name` must differ from `aggregator.switch.name`: a switch runs one program"
 // +kubebuilder:validation:XValidation:rule="!has(self.aggregator) || self.protocol == 'HovercRaftPlusPlus'",message="`aggregator` needs `protocol` HovercRaftPlusPlus: the others have none; leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.server.podTemplate)",message="`server.podTemplate` may not be specified: members are not made from one yet; use the short fields of `server`"
 type ReplicationGroupSpec struct {
@@ -82,8 +85,8 @@ type ReplicationGroupSpec struct {
 
 	// protocol is how members agree. With HovercRaft clients talk to a flow-control
 	// box, and every member answers its share. HovercRaftPlusPlus adds an aggregator
-	// between the leader and its followers. Boxes are pods of the operator's, and so is
-	// the aggregator unless `aggregator` says otherwise.
+	// between the leader and its followers. Both are pods of the operator's unless `box`
+	// or `aggregator` says otherwise.
 	// +optional
 	// +kubebuilder:default=Raft
 	Protocol ReplicationProtocol `json:"protocol,omitempty"`
@@ -99,6 +102,11 @@ type ReplicationGroupSpec struct {
 	// repliers says who answers a request of a HovercRaft group.
 	// +optional
 	Repliers *GroupRepliers `json:"repliers,omitempty"`
+
+	// box says where the flow-control box of a HovercRaft group is: in pods when absent,
+	// or in a switch.
+	// +optional
+	Box *GroupBox `json:"box,omitempty"`
 
 	// aggregator says where the aggregator of a HovercRaft++ group is: in a pod when
 	// absent, or in a switch.

@@ -82,6 +82,8 @@ type GroupBox struct {
 	Address      string `json:"address"`
 	ClientPort   int    `json:"clientPort"`
 	FeedbackPort int    `json:"feedbackPort"`
+	// Messages is Tagged when empty; BySource of a switch, which checks no tag.
+	Messages string `json:"messages,omitempty"`
 }
 
 // GroupAggregator is the aggregator of a HovercRaft++ group.

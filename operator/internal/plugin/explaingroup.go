@@ -168,6 +168,8 @@ func ofTheGroup(group *v1alpha1.ReplicationGroup, ready *metav1.Condition, rows 
 		return finding{causeNoQuorum, ready.Message, withoutMajority(group, rows)}, true
 	case ready.Reason == v1alpha1.ReasonNoLeader:
 		return finding{causeNoLeader, ready.Message, fmt.Sprintf("wait a few seconds; if it stays, do members reach one another on UDP port 8100? kubectl -n %s logs -l %s=%s,%s=%s -c member", group.Namespace, v1alpha1.LabelService, group.Name, v1alpha1.LabelComponent, v1alpha1.ComponentMember)}, true
+	case ready.Reason == v1alpha1.ReasonNoBox && group.Spec.Box != nil && group.Spec.Box.Switch != nil:
+		return finding{causeNoBox, ready.Message, "kubectl describe programmableswitch " + group.Spec.Box.Switch.Name}, true
 	case ready.Reason == v1alpha1.ReasonNoBox:
 		return finding{causeNoBox, ready.Message, fmt.Sprintf("kubectl -n %s describe pods -l %s=%s,%s=%s", group.Namespace, v1alpha1.LabelService, group.Name, v1alpha1.LabelComponent, v1alpha1.ComponentBox)}, true
 	}

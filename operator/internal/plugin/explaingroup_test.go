@@ -118,6 +118,9 @@ func TestDiagnoseGroup(t *testing.T) {
 	}{
 		{"nobody leads", v1alpha1.ReasonNoLeader, nil, nil, causeNoLeader, "UDP port 8100"},
 		{"no box", v1alpha1.ReasonNoBox, nil, nil, causeNoBox, "bobtail.dev/component=box"},
+		{"no switch for a box", v1alpha1.ReasonNoBox, func(g *v1alpha1.ReplicationGroup) {
+			g.Spec.Box = &v1alpha1.GroupBox{Placement: v1alpha1.BoxOnSwitch, Switch: &v1alpha1.GroupSwitch{Name: "leaf-4"}}
+		}, nil, causeNoBox, "describe programmableswitch leaf-4"},
 		{"anything else", v1alpha1.ReasonKeysLost, nil, nil, v1alpha1.ReasonKeysLost, "describe rg orders"},
 		{"in memory there is nothing to go on with", v1alpha1.ReasonNoQuorum, func(g *v1alpha1.ReplicationGroup) { g.Spec.Storage.Policy = v1alpha1.StorageVolatile },
 			[]memberRow{{Pod: "orders-member-2", Last: 3, State: "Following"}}, causeNoQuorum, "delete no PersistentVolumeClaim"},

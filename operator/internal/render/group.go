@@ -60,7 +60,7 @@ func GroupObjects(in Input) []Object {
 		serviceAccount(in), role(in), roleBinding(in),
 		memberPolicy(in), memberService(in), memberBudget(in), memberSet(in),
 	}
-	if HasBox(in.Group) {
+	if BoxInPod(in.Group) {
 		objects = append(objects, boxPolicy(in), boxService(in), boxDeployment(in))
 	}
 	if aggregatesInPod(in.Group) || HasAggregator(in.Group) && in.HadAggregator {
@@ -82,8 +82,11 @@ func MemberOrdinal(of Named, pod string) (ordinal int, ok bool) {
 	return n, is && err == nil && n >= 0
 }
 
-// GroupAddress is what clients are given as the target.
+// GroupAddress is what clients are given as the target: a name, or a switch's address.
 func GroupAddress(g *v1alpha1.ReplicationGroup) string {
+	if BoxOnSwitch(g) {
+		return fmt.Sprintf("%s:%d", g.Spec.Box.Switch.Address, RequestPort)
+	}
 	return fmt.Sprintf("%s.%s.svc:%d", g.Name, g.Namespace, RequestPort)
 }
 

@@ -23,6 +23,15 @@ func HasBox(g *v1alpha1.ReplicationGroup) bool {
 	return g.Spec.Protocol == v1alpha1.ReplicationHovercRaft || HasAggregator(g)
 }
 
+// BoxOnSwitch says whether that is a switch.
+func BoxOnSwitch(g *v1alpha1.ReplicationGroup) bool {
+	b := g.Spec.Box
+	return HasBox(g) && b != nil && b.Placement == v1alpha1.BoxOnSwitch && b.Switch != nil
+}
+
+// BoxInPod says whether it is a pod.
+func BoxInPod(g *v1alpha1.ReplicationGroup) bool { return HasBox(g) && !BoxOnSwitch(g) }
+
 // HasAggregator says whether there is one between the leader and its followers.
 func HasAggregator(g *v1alpha1.ReplicationGroup) bool {
 	return g.Spec.Protocol == v1alpha1.ReplicationHovercRaftPlusPlus
@@ -41,7 +50,7 @@ func aggregatesInPod(g *v1alpha1.ReplicationGroup) bool {
 
 // Beside are the components of a group's pods that are not members.
 func Beside(g *v1alpha1.ReplicationGroup) (components []string) {
-	if HasBox(g) {
+	if BoxInPod(g) {
 		components = append(components, v1alpha1.ComponentBox)
 	}
 	if aggregatesInPod(g) {
@@ -56,6 +65,11 @@ func BesideName(of Named, component string) string { return of.GetName() + "-" +
 // BoxEntry is a box in the document, named by its pod.
 func BoxEntry(pod, address string) dataplane.GroupBox {
 	return dataplane.GroupBox{Name: pod, Address: address, ClientPort: RequestPort, FeedbackPort: FeedbackPort}
+}
+
+// SwitchBoxEntry is a switch as the box in the document, named by its ProgrammableSwitch.
+func SwitchBoxEntry(s *v1alpha1.GroupSwitch) dataplane.GroupBox {
+	return dataplane.GroupBox{Name: s.Name, Address: s.Address, ClientPort: RequestPort, FeedbackPort: FeedbackPort, Messages: string(s.Messages)}
 }
 
 // AggregatorEntry is the aggregator in the document, named by its pod.

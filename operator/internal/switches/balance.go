@@ -18,13 +18,14 @@ const (
 	ProgramCRAB       Program = "crab"
 	ProgramSLOG       Program = "slog"
 	ProgramAggregator Program = "aggregator"
+	ProgramBox        Program = "box"
 	ProgramUnknown    Program = ""
 )
 
 // marks are tables that only one program has.
 var marks = map[Program][]string{
 	ProgramRouter: {tableService, tableMember}, ProgramCRAB: {tableVIP, tableRing, tableSpread}, ProgramSLOG: {tableSource, tableGap, tableReply},
-	ProgramAggregator: {tableGroupOf, tableReceiver, tableNames},
+	ProgramAggregator: {tableGroupOf, tableReceiver, tableNames}, ProgramBox: {tableBoxOf, tableReceiver},
 }
 
 // Program says which one it is, by its tables.

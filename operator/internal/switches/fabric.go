@@ -20,7 +20,7 @@ const (
 
 // Ranks of the tables.
 var Ranks = map[string]int{Groups: 0, tableStation: 1, tableOwn: 1, tableOwnSource: 1, tableAddress: 2, tableTarget: 2, tableMember: 3, tableRing: 3, tableBucket: 1, tableAdmit: 3, tableObjective: 3, tableService: 4,
-	tableSpread: 3, tableVIP: 4, tableGap: 1, tableReply: 3, tableSource: 4, tableReceiver: 1, tableNames: 1, tableGroupOf: 4}
+	tableSpread: 3, tableVIP: 4, tableGap: 1, tableReply: 3, tableSource: 4, tableReceiver: 1, tableNames: 1, tableGroupOf: 4, tableBoxOf: 4}
 
 // Flood is what the program adds the port to by which a frame came: the sum is the
 // multicast group of all other ports, so that nobody hears himself.

@@ -19,6 +19,9 @@ var strays = map[Program]map[int64]Fate{
 	ProgramSLOG: {8: Strange, 9: Malformed},
 	ProgramAggregator: {1: Malformed, 2: Malformed, 3: Malformed, 4: Malformed, 5: Malformed, 6: Malformed, 7: Malformed, 8: Malformed, 9: Malformed,
 		10: Unserved, 12: Malformed, 26: Strange},
+	ProgramBox: {1: Malformed, 2: Malformed, 3: Malformed, 4: Malformed, 5: Malformed, 6: Malformed, 7: Malformed, 8: Malformed, 9: Malformed,
+		10: Malformed, 11: Malformed, 12: Malformed, 13: Malformed, 14: Malformed, 15: Malformed, 16: Malformed, 17: Unserved, 20: Malformed,
+		21: Malformed, 22: Malformed, 28: Strange},
 }
 
 // StrayCells are the counters of discarded packets that are of no service (W-13).

@@ -12,7 +12,7 @@ import (
 // W-13: what each program discards of nobody's is found in the cell that tells of it.
 func TestStrayCells(t *testing.T) {
 	whole := bed.Frame(bed.Ends{Src: bed.ClientIP, Dst: bed.ClientIP + 9, SrcPort: 53, DstPort: 5353}, []byte("hello"))
-	for program, control := range map[Program]string{ProgramRouter: "route", ProgramCRAB: "balance", ProgramSLOG: "slog", ProgramAggregator: "aggregate"} {
+	for program, control := range map[Program]string{ProgramRouter: "route", ProgramCRAB: "balance", ProgramSLOG: "slog", ProgramAggregator: "aggregate", ProgramBox: "admit"} {
 		for _, shell := range []string{"v1model", "tna"} {
 			prog, err := model.Load("../../../dataplane/p4/"+string(program)+"/"+shell+".p4", nil)
 			if err != nil {

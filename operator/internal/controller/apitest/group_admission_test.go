@@ -72,6 +72,12 @@ var groupAdmission = []admission{
 	{"a switch that checks tags", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: Tagged}}}}`, "switch.messages"},
 	{"a switch by which nobody said what is believed", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1}}}}`, "switch.messages"},
 	{"a switch by IPv6", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: leaf, address: "fd00:0:0::1", messages: BySource}}}}`, "switch.address"},
+	{"a box of Raft", `{spec: {box: {}}}`, "`box` may not be specified with `protocol` Raft"},
+	{"a box in a pod", `{spec: {protocol: HovercRaft, box: {}}}`, ""},
+	{"a switch as box", `{spec: {protocol: HovercRaft, box: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`, ""},
+	{"a box on a switch that is not named", `{spec: {protocol: HovercRaft, box: {placement: Switch}}}`, "`switch` must be given when `placement` is Switch, and only then"},
+	{"one switch for both", `{spec: {protocol: HovercRaftPlusPlus, box: {placement: Switch, switch: {name: leaf, address: 192.0.2.2, messages: BySource}}, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`, "a switch runs one program"},
+	{"a switch for each", `{spec: {protocol: HovercRaftPlusPlus, box: {placement: Switch, switch: {name: spine, address: 192.0.2.2, messages: BySource}}, aggregator: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`, ""},
 	{"an aggregator on a node", `{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Node}}}`, "aggregator.placement"},
 }
 

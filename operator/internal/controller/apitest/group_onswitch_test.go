@@ -103,3 +103,48 @@ func TestGroupOnSwitch(t *testing.T) {
 	}
 	inTable(t, "gatherer", "member", 0)
 }
+
+// W-23, R-330: a HovercRaft group without a pod for its box. Clients reach nobody until the switch holds the group; then it holds
+// its members, follows their number, and nothing is left when the group is gone.
+func TestGroupBoxOnSwitch(t *testing.T) {
+	t.Parallel()
+	operator(t)
+	p, err := switchpeer.Start(switchpeer.Options{Device: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	info, device := partsOf(t, "doorkeeper-parts", "box")
+	psw := newSwitch("doorkeeper", p.Address(), info, device)
+	psw.Spec.NextHops[0].Networks = []string{"127.88.0.0/16"}
+
+	w := newGroupWorld(t, "asked")
+	w.create(`{spec: {protocol: HovercRaft, box: {placement: Switch, switch: {name: doorkeeper, address: 192.0.2.1, messages: BySource}}}}`)
+	w.keep(oldDisks)
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoBox, `there is no ProgrammableSwitch "doorkeeper"`)
+	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonSwitchNotFound, "clients reach no member")
+	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: "asked-box"}, &appsv1.Deployment{}); err == nil {
+		t.Error("a box runs beside the switch")
+	}
+	if doc, _ := w.document(); doc == nil || len(doc.Boxes) != 1 || doc.Boxes[0].Messages != "BySource" || doc.Boxes[0].Address != "192.0.2.1" {
+		t.Errorf("document %+v", doc)
+	}
+	if err := direct.Create(context.Background(), psw); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { deleteSwitch(t, "doorkeeper") })
+	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "ProgrammableSwitch doorkeeper sends to 3 members")
+	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
+	inTable(t, "doorkeeper", "receiver", 3)
+	if at := w.group().Status.Address; at != "192.0.2.1:8000" {
+		t.Errorf("clients are given %q", at)
+	}
+
+	w.respecify(`{"spec":{"members":5}}`)
+	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "sends to 5 members")
+	inTable(t, "doorkeeper", "receiver", 5)
+	if err := direct.Delete(context.Background(), w.group()); err != nil {
+		t.Fatal(err)
+	}
+	inTable(t, "doorkeeper", "receiver", 0)
+}

@@ -70,6 +70,57 @@ func TestCountedByASwitch(t *testing.T) {
 	}
 }
 
+// askingBox is a group whose box is to be the switch.
+func askingBox(name, address string, known bool, members ...string) switchboard.Group {
+	g := askingGroup(name, address, known, members...)
+	g.Box, g.FeedbackPort, g.Limit = true, 9000, 1000
+	return g
+}
+
+// A group's requests go to the members to whom the switch knows a way; the others are named. Its aggregator is another switch's.
+func TestBoxOnASwitch(t *testing.T) {
+	s := running(t, "box", func(s *snapshot) {
+		s.groups = []switchboard.Group{
+			askingBox("orders", "192.0.2.1:8000", true, "10.0.1.5:8000", "10.0.2.5:8000", "172.16.0.9:8000"),
+			askingBox("again", "192.0.2.1:8000", true, "10.0.1.6:8000"),
+			askingBox("far", "203.0.113.1:8000", true, "10.0.1.6:8000"),
+			askingBox("new", "192.0.2.0:8000", false),
+			askingGroup("counted", "192.0.2.2:8300", true, "10.0.1.5:8100"),
+		}
+		s.toldGroups = true
+	})
+	p := planFor(s)
+	if p.desired == nil || len(p.desired.Boxes) != 2 || len(p.desired.Groups) != 0 || p.waits {
+		t.Fatalf("%+v, desired %+v", p.accepted, p.desired)
+	}
+	b := p.desired.Boxes[0]
+	if b.Name != "shop/orders" || b.Version != "v-orders" || b.Unknown || len(b.Members) != 2 || b.Limit != 1000 || b.FeedbackPort != 9000 || b.Members[1].MAC == 0 {
+		t.Errorf("%+v", b)
+	}
+	if !p.desired.Boxes[1].Unknown {
+		t.Error("a group that has not begun is known")
+	}
+	var told []string
+	for _, g := range p.guests {
+		told = append(told, g.name+" "+g.reason+" "+strings.Join(g.unreachable, ","))
+	}
+	if got := strings.Join(told, "; "); got != "orders  member 3 (172.16.0.9:8000); again AddressTaken ; far OutsidePool ; new Reconciling ; counted OtherProgram " {
+		t.Errorf("%q", got)
+	}
+	if text := p.guests[2].message; !strings.Contains(text, "`spec.box.switch.address` 203.0.113.1") {
+		t.Error(text)
+	}
+	before := p.desired.Revision
+	s.groups[0].Version = "v-next"
+	if planFor(s).desired.Revision == before {
+		t.Error("other members are no news for the switch")
+	}
+	s.toldGroups = false
+	if !planFor(s).waits {
+		t.Error("before anybody said which groups there are the switch is cleared")
+	}
+}
+
 // Other programs count for nobody, and say so; what does not fit is told with the number that would.
 func TestGroupsElsewhere(t *testing.T) {
 	for _, program := range []string{"router", "crab", "slog"} {

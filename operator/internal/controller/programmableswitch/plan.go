@@ -76,8 +76,8 @@ func planFor(s *snapshot) plan {
 		guests:   served.guests,
 		waits:    served.waits,
 		desired: &keeper.Desired{
-			Services: served.services, VIPs: served.vips, Runs: served.runs, Groups: served.groups,
-			Revision:   revision(served.services) + revision(served.vips) + revision(served.runs) + revision(served.groups),
+			Services: served.services, VIPs: served.vips, Runs: served.runs, Groups: served.groups, Boxes: served.boxes,
+			Revision:   revision(served.services) + revision(served.vips) + revision(served.runs) + revision(served.groups) + revision(served.boxes),
 			Generation: s.psw.Generation, Target: target, Identity: identity(s), Pipeline: pipeline, Wanted: wanted,
 			Ranks: switches.Ranks, Tag: []byte("bobtail/" + s.psw.UID), Clear: s.psw.DeletionTimestamp != nil,
 		},
@@ -91,6 +91,7 @@ type served struct {
 	vips     []switches.VIP
 	runs     []switches.Run
 	groups   []switches.Group
+	boxes    []switches.Box
 	// waits: it is not known yet who asks, and what the switch holds must stay.
 	waits bool
 }
@@ -111,6 +112,9 @@ func serve(s *snapshot, f switches.Fabric, info *switches.Info) (out served, wro
 		out.guests, out.runs = runsOf(s.runs, f, routes)
 	case switches.ProgramAggregator:
 		out.guests, out.groups = groupsOf(s.groups, f, routes)
+		out.waits = !s.toldGroups
+	case switches.ProgramBox:
+		out.guests, out.boxes = boxesOf(s.groups, f, routes)
 		out.waits = !s.toldGroups
 	}
 	out.guests = append(out.guests, strangers(s, info.Program())...)

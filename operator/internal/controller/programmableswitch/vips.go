@@ -71,8 +71,10 @@ func strangers(s *snapshot, program switches.Program) (out []guest) {
 			refuse(v.Service.Namespace, v.Service.Name, "redirects no connections")
 		}
 	}
-	if program != switches.ProgramAggregator {
-		for _, g := range s.groups {
+	for _, g := range s.groups {
+		if g.Box && program != switches.ProgramBox {
+			refuse(g.Namespace, g.Name, "is the box of no replication group")
+		} else if !g.Box && program != switches.ProgramAggregator {
 			refuse(g.Namespace, g.Name, "aggregates for no replication group")
 		}
 	}

@@ -41,6 +41,9 @@ func (s *snapshot) boxes() (out []dataplane.GroupBox) {
 	if !render.HasBox(s.group) {
 		return nil
 	}
+	if render.BoxOnSwitch(s.group) { // the group begins without it, and is found by clients when it is there
+		return []dataplane.GroupBox{render.SwitchBoxEntry(s.group.Spec.Box.Switch)}
+	}
 	pods := s.addressed(v1alpha1.ComponentBox)
 	for _, p := range pods[max(0, len(pods)-dataplane.MaxGroupBoxes):] {
 		out = append(out, render.BoxEntry(p.Name, p.Status.PodIP))
@@ -101,8 +104,14 @@ func namesBeside(doc *dataplane.GroupConfig, pod string) bool {
 }
 
 // decideBox says why clients reach no member; OK: they do, or do not need a box.
-func decideBox(s *snapshot) verdict.Verdict {
+func decideBox(s *snapshot, onSwitch onSwitch) verdict.Verdict {
 	if !render.HasBox(s.group) {
+		return verdict.Yes(v1alpha1.ReasonReady, "")
+	}
+	if render.BoxOnSwitch(s.group) {
+		if v := decideSwitchBox(s, onSwitch); !v.OK() && v.Reason != v1alpha1.ReasonWorkersUnreachable {
+			return verdict.No(v1alpha1.ReasonNoBox, v.Message)
+		}
 		return verdict.Yes(v1alpha1.ReasonReady, "")
 	}
 	var pods []string

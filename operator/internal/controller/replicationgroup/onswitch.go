@@ -73,13 +73,14 @@ func (r *Reconciler) askSwitch(ctx context.Context, s *snapshot, p *plan) error 
 	if err := r.askForAll(ctx); err != nil {
 		return err
 	}
-	if !render.AggregatesOnSwitch(s.group) {
-		r.Board.WithdrawGroup(s.group.Namespace + "/" + s.group.Name)
-		return nil
-	}
 	doc := p.doc
 	if doc == nil {
 		doc = s.live
+	}
+	r.askForBox(s, p, doc)
+	if !render.AggregatesOnSwitch(s.group) {
+		r.Board.WithdrawGroup(s.group.Namespace+"/"+s.group.Name, false)
+		return nil
 	}
 	p.onSwitch.asked = r.Board.AskGroup(askOf(s, doc))
 	p.onSwitch.answer, p.onSwitch.found, p.onSwitch.there = r.Board.Answered(p.onSwitch.asked.Switch, s.group.Namespace, s.group.Name)
@@ -100,7 +101,7 @@ func (r *Reconciler) askForAll(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		g := &list.Items[i]
-		if g.DeletionTimestamp != nil || !render.AggregatesOnSwitch(g) {
+		if g.DeletionTimestamp != nil {
 			continue
 		}
 		s := &snapshot{group: g}
@@ -108,7 +109,12 @@ func (r *Reconciler) askForAll(ctx context.Context) error {
 		if g.Status.ClusterID != "" {
 			doc = render.GroupConfig(g, g.Status.ClusterID)
 		}
-		r.Board.AskGroup(askOf(s, doc))
+		if render.AggregatesOnSwitch(g) {
+			r.Board.AskGroup(askOf(s, doc))
+		}
+		if render.BoxOnSwitch(g) {
+			r.Board.AskGroup(askForBoxOf(g, doc))
+		}
 	}
 	r.Board.ToldGroups()
 	r.boardTold = true

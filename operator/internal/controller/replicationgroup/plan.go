@@ -39,6 +39,8 @@ type plan struct {
 	hash string
 	// onSwitch is what the switch says that is to aggregate.
 	onSwitch onSwitch
+	// box is the same of the switch that is to be the box.
+	box onSwitch
 	// view and step are the one thing to do to the membership or to a pod.
 	view view
 	step step

@@ -100,7 +100,8 @@ type Reconciler struct {
 
 // forget drops what is remembered of a group that is gone.
 func (r *Reconciler) forget(group types.NamespacedName) {
-	r.Board.WithdrawGroup(group.String())
+	r.Board.WithdrawGroup(group.String(), false)
+	r.Board.WithdrawGroup(group.String(), true)
 	r.applied.Forget(group)
 	r.secrets.Forget(group)
 	if r.Observe != nil {

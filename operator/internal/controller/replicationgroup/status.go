@@ -38,6 +38,7 @@ func conclude(s *snapshot, p *plan, done *outcome) verdicts {
 	if v.programmed = decideOnSwitch(s, p.onSwitch, v.programmed); v.ready.OK() && !v.programmed.OK() {
 		v.ready.Message += "; without its aggregator: " + v.programmed.Message
 	}
+	v.programmed = decideBoxProgrammed(s, p.box, v.programmed)
 	if done.refused != "" && !v.ready.OK() {
 		v.ready.Message += "; " + done.refused
 	}
@@ -224,7 +225,7 @@ func decideReady(s *snapshot, p *plan, v verdicts, unobserved bool) verdict.Verd
 	case p.view.leader == 0:
 		return withoutLeader(s, unwell)
 	}
-	if box := decideBox(s); !box.OK() {
+	if box := decideBox(s, p.box); !box.OK() {
 		return box
 	}
 	voters, healthy := p.view.voters()

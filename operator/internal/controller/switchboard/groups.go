@@ -11,8 +11,13 @@ import (
 	"time"
 )
 
-// Group is a replication group that asks a switch to be its aggregator.
+// Group is a replication group that asks a switch to be its aggregator, or its flow-control box.
 type Group struct {
+	// Box: it is to be the box, which sends to clients' ports of all members, and hears them at FeedbackPort. It lets Limit
+	// requests in at once.
+	Box                     bool
+	FeedbackPort            uint16
+	Limit                   int
 	Namespace, Name, Switch string
 	// Created orders those of one switch: an address is the oldest one's.
 	Created time.Time
@@ -38,6 +43,16 @@ type GroupMember struct {
 // Key is the group's name.
 func (g Group) Key() string { return g.Namespace + "/" + g.Name }
 
+// place of it on the board: a group may ask two switches.
+func (g Group) place() string { return placeOf(g.Key(), g.Box) }
+
+func placeOf(key string, box bool) string {
+	if box {
+		return key + " box"
+	}
+	return key
+}
+
 // same says that it is the same group, asking for the same.
 func (g Group) same(o Group) bool {
 	return g.Switch == o.Switch && g.At == o.At && g.Cluster == o.Cluster && g.Number == o.Number
@@ -51,14 +66,14 @@ func (b *Board) AskGroup(g Group) Group {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before, had := b.groups[g.Key()]
+	before, had := b.groups[g.place()]
 	if had && !g.Known && before.Known && before.same(g) {
 		return before
 	}
 	if had && reflect.DeepEqual(before, g) {
 		return g
 	}
-	b.groups[g.Key()] = g
+	b.groups[g.place()] = g
 	tell(b.asks, g.Switch)
 	if had && before.Switch != g.Switch {
 		tell(b.asks, before.Switch)
@@ -66,15 +81,15 @@ func (b *Board) AskGroup(g Group) Group {
 	return g
 }
 
-// WithdrawGroup ends that.
-func (b *Board) WithdrawGroup(key string) {
+// WithdrawGroup ends that, of its aggregator or of its box.
+func (b *Board) WithdrawGroup(key string, box bool) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if g, had := b.groups[key]; had {
-		delete(b.groups, key)
+	if g, had := b.groups[placeOf(key, box)]; had {
+		delete(b.groups, g.place())
 		tell(b.asks, g.Switch)
 	}
 }

@@ -46,8 +46,8 @@ func TestGroupsOnTheBoard(t *testing.T) {
 	if got := strings.Join(news(b.Asks()), ","); got != "spine,leaf" {
 		t.Errorf("a group that moves is told to %q", got)
 	}
-	b.WithdrawGroup("shop/b")
-	b.WithdrawGroup("shop/b")
+	b.WithdrawGroup("shop/b", false)
+	b.WithdrawGroup("shop/b", false)
 	if all, _ := b.Groups("spine"); len(all) != 0 {
 		t.Errorf("withdrawn, and there is %+v", all)
 	}
@@ -56,7 +56,7 @@ func TestGroupsOnTheBoard(t *testing.T) {
 	}
 	var nobody *Board
 	nobody.ToldGroups()
-	nobody.WithdrawGroup("shop/b")
+	nobody.WithdrawGroup("shop/b", false)
 	if all, told := nobody.Groups("leaf"); !told || all != nil || nobody.AskGroup(known).Version != "one" {
 		t.Error("without switches somebody is waited for")
 	}

@@ -122,6 +122,12 @@ func (r *round) count(ctx context.Context, d Desired) *link.Fault {
 			all = slices.AppendSeq(all, maps.Keys(cells[g.Name]))
 		}
 	}
+	for _, b := range d.Boxes {
+		if number, has := b.NumberIn(r.numbers); has {
+			cells[b.Name] = d.Pipeline.Info.BoxCells(number)
+			all = slices.AppendSeq(all, maps.Keys(cells[b.Name]))
+		}
+	}
 	if len(d.Runs) > 0 {
 		first := d.Runs[0]
 		cells[first.Name] = d.Pipeline.Info.RunCells(first)

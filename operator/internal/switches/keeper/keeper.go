@@ -55,6 +55,8 @@ type Desired struct {
 	Runs []switches.Run
 	// Groups are the same of an aggregator.
 	Groups []switches.Group
+	// Boxes are the same of a flow-control box.
+	Boxes []switches.Box
 	// Revision changes whenever anything of what is wanted does.
 	Revision string
 	Ranks    map[string]int

@@ -252,6 +252,11 @@ func (r *round) plan(d Desired, held []switches.Entry) switches.Plan {
 		r.numbers = groups.Numbers
 		return switches.Plan{Entries: groups.Entries, Refused: groups.Refused}
 	}
+	if d.Pipeline.Info.Program() == switches.ProgramBox {
+		boxes := d.Pipeline.Info.PlanBoxes(r.numbers, held, d.Boxes)
+		r.numbers = boxes.Numbers
+		return switches.Plan{Entries: boxes.Entries, Refused: boxes.Refused}
+	}
 	if d.Pipeline.Info.Program() == switches.ProgramSLOG {
 		runs := r.runs.of(d)
 		return switches.Plan{Entries: runs.Entries, Refused: runs.Refused}
@@ -273,6 +278,9 @@ func (d Desired) guests() map[string]string {
 	}
 	for _, g := range d.Groups {
 		out[g.Name] = g.Version
+	}
+	for _, b := range d.Boxes {
+		out[b.Name] = b.Version
 	}
 	return out
 }

@@ -41,6 +41,7 @@ type group struct {
 	*bench
 	dir     string
 	clients []*replica.Client
+	boxed   bool  // the switch is its box, and there is no other
 	least   int64 // writes of each part
 }
 
@@ -61,6 +62,10 @@ func (g *group) document() []byte {
 		InitialMembers: founders, Members: all, KeyIDs: []int{1},
 		Boxes:      []dataplane.GroupBox{{Name: "box", Address: g.hosts[members].address.String(), ClientPort: 8000, FeedbackPort: 9000}},
 		Aggregator: &dataplane.GroupAggregator{Name: "leaf", Address: counter.Addr().String(), Port: int(counter.Port()), Messages: dataplane.MessagesBySource}}
+	if g.boxed {
+		doc.Group.Protocol, doc.Aggregator = "HovercRaft", nil
+		doc.Boxes = []dataplane.GroupBox{{Name: "leaf", Address: door.Addr().String(), ClientPort: int(door.Port()), FeedbackPort: 9000, Messages: dataplane.MessagesBySource}}
+	}
 	text, _ := json.Marshal(doc)
 	return text
 }
@@ -158,6 +163,16 @@ func begin(t *testing.T) *group {
 	if testing.Short() { // all of them: make switch-packets
 		g.least = requests / 20
 	}
+	g.members(t)
+	g.run(t, g.hosts[members], "bobtail-box", "box")
+	g.counts(t, false)
+	g.dial(t, g.hosts[members].address.String()+":8000")
+	return g
+}
+
+// members run behind the switch.
+func (g *group) members(t *testing.T) {
+	t.Helper()
 	g.settle(t, "empty", nil)
 	must(t, os.Mkdir(filepath.Join(g.dir, "keys"), 0o700))
 	must(t, os.WriteFile(filepath.Join(g.dir, "keys", "1"), []byte("00112233445566778899aabbccddeeff\n"), 0o600))
@@ -165,17 +180,19 @@ func begin(t *testing.T) *group {
 		name := fmt.Sprintf("m%d", n+1)
 		g.run(t, g.hosts[n], "bobtail-replica", name, "--data="+filepath.Join(g.dir, "disk-"+name))
 	}
-	g.run(t, g.hosts[members], "bobtail-box", "box")
-	g.counts(t, false)
+}
+
+// dial makes clients of whoever takes the group's requests.
+func (g *group) dial(t *testing.T, at string) {
+	t.Helper()
 	g.hosts[members+1].in(t, func() {
 		for range callers {
-			c, err := replica.Dial(context.Background(), replica.Config{Members: []string{g.hosts[members].address.String() + ":8000"}, Timeout: 60 * time.Second, Attempt: 2 * time.Second})
+			c, err := replica.Dial(context.Background(), replica.Config{Members: []string{at}, Timeout: 60 * time.Second, Attempt: 2 * time.Second})
 			must(t, err)
 			t.Cleanup(func() { _ = c.Close() })
 			g.clients = append(g.clients, c)
 		}
 	})
-	return g
 }
 
 // write has each client write one after the other, so many in all and until something else is done, too. None may fail.
