@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A leader's part of R-399: a member says that nobody has the body of an entry, so that one is wrong that the entry or
-// the member goes by: the hash. What the group committed the member gets as a state. What too few members can ever hold
-// is not committed: another leader orders the request anew, by its own copy.
+// A leader's part of R-399: a member says that nobody has the body of an entry. Then the hash is wrong: the entry's, or
+// what the member reckons. What the group committed the member gets as a state. What too few members can ever hold is
+// not committed: another leader orders the request anew, by its own copy.
 #ifndef BT_REPLICA_BODYLESS_H
 #define BT_REPLICA_BODYLESS_H
 
