@@ -103,13 +103,13 @@ e2e-first-hour: ## The tutorials from their pages: a service of one's own in Go 
 e2e-sched: ## On an embedded cluster: mode, cores and cpuset change under load, flow control, curl, redis-cli and wrk past the kernel (10 min)
 	@e2e/run e2e-sched
 
-e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)
+e2e-devices: ## A service on AF_XDP from its manifest to traffic, an edited annotation, no API server, an interface taken away, a rollout, the fall-back to Kernel, a kubelet restarted, claims and removal, on an embedded cluster of one node: make e2e-devices OUTAGE=10m DEVICES="--only=claims" (9 min)
 	@BOBTAIL_API_OUTAGE=$(OUTAGE) e2e/run e2e-devices $(DEVICES)
 
-e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, copies without their privileges, removal (root, 10 min)
+e2e-sriov-pod: ## A service on virtual functions of an emulated card from its manifest to traffic: the control plane here, the kubelet in the emulated machine; a rollout with no function to spare, a function taken from a running server, copies without their privileges, removal (root, 15 min)
 	@e2e/run e2e-sriov-pod
 
-e2e-sriov-pod-short: ## The same without rollout and copies (root, 4 min)
+e2e-sriov-pod-short: ## The same without rollout, loss and copies (root, 4 min)
 	@e2e/run e2e-sriov-pod-short
 
 e2e-switch: ## A service placed by a switch on the embedded cluster: over, without an operator, entries lost, an old leader, eight services, the switch off and on, back; the checker is the switch: make e2e-switch SWITCH="--only=kill" (8 min)

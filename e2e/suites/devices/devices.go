@@ -67,6 +67,7 @@ func (s *Suite) scenes() []scene {
 			{Name: "traffic", Play: s.traffic},
 			{Name: "edited", Play: s.edited},
 			{Name: "outage", Play: s.serverless},
+			{Name: "lost", Play: s.lost},
 			{Name: "capabilities", Play: s.capabilities},
 			{Name: "rollout", Play: s.rollout},
 			{Name: "fallback", Play: s.fallBack},

@@ -29,7 +29,7 @@ func partsOf(t *testing.T, only ...string) (names []string, scenes int) {
 // A scene is played only when one of its parts is wanted; a name that is no part's is refused.
 func TestPartsAreChosenByScene(t *testing.T) {
 	all, scenes := partsOf(t)
-	if scenes != 4 || len(all) != 11 {
+	if scenes != 4 || len(all) != 12 {
 		t.Errorf("all: %v in %d scenes", all, scenes)
 	}
 	if got, scenes := partsOf(t, "claims", "edited"); scenes != 2 || !slices.Equal(got, []string{"edited", "claims"}) {
