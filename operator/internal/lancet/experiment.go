@@ -11,7 +11,6 @@ package lancet
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -100,11 +99,10 @@ func (e Experiment) Validate() error {
 	check(e.LatencyAgents == 0 || e.SamplingRate < 1, "samplingRate", e.SamplingRate, "below 1 with latencyAgents: they send the sampled requests, the others the rest")
 	check(e.LatencyRate > 0, "latencyRequestsPerSecond", e.LatencyRate, "above 0")
 	check(e.Tries >= 1 && e.Tries <= 100, "tries", e.Tries, "between 1 and 100")
-	check(e.Limit > 0, "limitSeconds", e.Limit.Seconds(), "longer than 0")
+	check(e.Limit > 0, "limit", e.Limit, "longer than 0")
 	round := e.roundSeconds(e.Samples, e.firstRate())
-	least := math.Ceil(e.Settle.Seconds() + round)
-	check(least <= e.Limit.Seconds(), "limitSeconds", e.Limit.Seconds(),
-		fmt.Sprintf("at least %.0f, for one round of %d samples", least, e.Samples))
+	check(e.Settle.Seconds()+round <= e.Limit.Seconds(), "limit", e.Limit,
+		fmt.Sprintf("long enough for one round of %d samples, %.0f s", e.Samples, round))
 	check(e.Settle >= 0, "settle", e.Settle, "0 or longer")
 	check(share(e.LoadTolerance), "loadTolerance", e.LoadTolerance, "a share of one")
 	check(share(e.JitterTolerance), "jitterTolerance", e.JitterTolerance, "a share of one")

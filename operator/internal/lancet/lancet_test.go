@@ -200,7 +200,7 @@ func TestBadInput(t *testing.T) {
 	}
 	e = heavyModels[0].experiment()
 	e.Limit = time.Second
-	if _, err := Run(context.Background(), e, q.agents(), q); err == nil || !strings.Contains(err.Error(), "limitSeconds:") {
+	if _, err := Run(context.Background(), e, q.agents(), q); err == nil || !strings.Contains(err.Error(), "limit:") {
 		t.Errorf("a limit too short for one round: %v", err)
 	}
 	if _, err := Run(context.Background(), heavyModels[0].experiment(), nil, q); err == nil {

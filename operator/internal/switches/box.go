@@ -128,56 +128,65 @@ func (i *Info) boxesOf(held []Entry) map[int]heldBox {
 // PlanBoxes gives numbers and slots to groups, in the order given, and says what does not fit (W-24). Who has some keeps
 // them, with another limit it begins anew. A number that became free is given to nobody in the same step.
 func (i *Info) PlanBoxes(known Numbers, held []Entry, all []Box) GroupPlan {
-	now := i.boxesOf(held)
-	before := maps.Clone(known)
-	if before == nil {
-		before = Numbers{}
+	p := boxPlan{info: i, entries: held, held: i.boxesOf(held), used: map[string]int{}}
+	p.before = p.numbersBefore(known, all)
+	out := GroupPlan{Numbers: Numbers{}, Refused: map[string]string{}}
+	for _, b := range all { // those that stay come first: nobody is given their slots
+		if id, had := p.before[b.key()]; had && p.held[id].at == b.At {
+			p.taken = append(p.taken, p.held[id].slots)
+		}
 	}
-	for id, h := range now {
+	for _, b := range all {
+		if _, had := p.before[b.key()]; had || !b.Unknown {
+			p.add(&out, b)
+		}
+	}
+	return out
+}
+
+type boxPlan struct {
+	info    *Info
+	entries []Entry // that the switch holds
+	held    map[int]heldBox
+	before  Numbers
+	used    map[string]int
+	taken   []span
+}
+
+// numbersBefore are those that are known, and those that the switch shows to be had.
+func (p *boxPlan) numbersBefore(known Numbers, all []Box) Numbers {
+	before := Numbers{}
+	maps.Copy(before, known)
+	for id, h := range p.held {
 		for _, b := range all {
 			if _, had := before[b.key()]; !had && h.at == b.At {
 				before[b.key()] = id
 			}
 		}
 	}
-	out := GroupPlan{Numbers: Numbers{}, Refused: map[string]string{}}
-	p := boxPlan{info: i, held: now, used: map[string]int{}}
-	for _, b := range all { // those that stay come first: nobody is given their slots
-		if id, had := before[b.key()]; had && now[id].at == b.At {
-			p.taken = append(p.taken, now[id].slots)
-		}
-	}
-	for _, b := range all {
-		id, had := before[b.key()]
-		if b.Unknown && !had {
-			continue
-		}
-		if !had {
-			id = freeGroup(Group{Cluster: b.Cluster}, before, out.Numbers)
-		}
-		entries, why := p.place(b, id)
-		if why != "" && !b.Unknown {
-			out.Refused[b.Name] = why
-		}
-		if why != "" && had {
-			entries = i.boxEntriesAt(held, id, b)
-		}
-		if why == "" || had {
-			out.Numbers[b.key()] = id
-		}
-		for _, e := range entries {
-			p.used[e.table]++
-		}
-		out.Entries = append(out.Entries, entries...)
-	}
-	return out
+	return before
 }
 
-type boxPlan struct {
-	info  *Info
-	held  map[int]heldBox
-	used  map[string]int
-	taken []span
+// add gives a box its place in the plan, or says why it has none: who has one keeps it then.
+func (p *boxPlan) add(out *GroupPlan, b Box) {
+	id, had := p.before[b.key()]
+	if !had {
+		id = freeGroup(Group{Cluster: b.Cluster}, p.before, out.Numbers)
+	}
+	entries, why := p.place(b, id)
+	if why != "" && !b.Unknown {
+		out.Refused[b.Name] = why
+	}
+	if why != "" && had {
+		entries = p.info.boxEntriesAt(p.entries, id, b)
+	}
+	if why == "" || had {
+		out.Numbers[b.key()] = id
+	}
+	for _, e := range entries {
+		p.used[e.table]++
+	}
+	out.Entries = append(out.Entries, entries...)
 }
 
 // place gives a box its slots and entries, or says why it gets none.

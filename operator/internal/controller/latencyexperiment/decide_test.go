@@ -104,7 +104,7 @@ func TestDecideAccepted(t *testing.T) {
 	}{
 		"a service":   {func(s *v1alpha1.LatencyExperimentSpec) { s.Target, s.Workload.Protocol = ref, "R2P2" }, &v1alpha1.RpcService{}, v1alpha1.ReasonAccepted, ""},
 		"no service":  {func(s *v1alpha1.LatencyExperimentSpec) { s.Target = ref }, nil, v1alpha1.ReasonTargetNotFound, `"echo"`},
-		"a slow load": {func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 10 }, nil, v1alpha1.ReasonInvalidExperiment, "limitSeconds: "},
+		"a slow load": {func(s *v1alpha1.LatencyExperimentSpec) { s.Load.RequestsPerSecond = 10 }, nil, v1alpha1.ReasonInvalidExperiment, "limit"},
 		// K-36: what is wrong besides is told with it.
 		"no service and a slow load": {func(s *v1alpha1.LatencyExperimentSpec) { s.Target, s.Load.RequestsPerSecond = ref, 10 }, nil, v1alpha1.ReasonTargetNotFound, "create it, or another experiment; at 10 requests/s"},
 		"a port beyond":              {func(s *v1alpha1.LatencyExperimentSpec) { s.Target.Addresses = []string{"a:70000"} }, nil, v1alpha1.ReasonInvalidExperiment, "targets[0].port"},
