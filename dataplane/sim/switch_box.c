@@ -36,6 +36,7 @@ struct story {
     struct bt_box *box;
     void *mem;
     uint64_t now; /* in units */
+    uint64_t told;
     struct pair pairs[CLIENTS][IDS];
 };
 
@@ -76,6 +77,7 @@ static void begin(struct story *s)
 
 static void tell(struct story *s, char kind, uint32_t client, uint32_t id, const char *what)
 {
+    s->told++;
     fprintf(s->out, "%c %llu %u %u %u %s\n", kind, (unsigned long long)s->now, CLIENT + client, PORT + client, id,
             what);
 }
@@ -170,7 +172,7 @@ void sim_switch_box(uint64_t seed, uint64_t events, FILE *out)
     static struct story s;
     s = (struct story){.out = out};
     sim_stream_seed(&s.rng, seed, SIM_STREAM_GARBAGE);
-    for (uint64_t i = 0; i < events; i++) {
+    for (uint64_t i = 0; s.told < events; i++) {
         if (i % EPISODE == 0) {
             begin(&s);
         } else if (once_in(&s, 500)) {

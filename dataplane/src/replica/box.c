@@ -54,6 +54,7 @@ struct bt_box *bt_box_start(void *mem, const struct bt_box_config *c, uint64_t n
     bt_pairs_init(&b->pairs, m, c->limit, (uint64_t[]){c->seed, ~c->seed});
     m += rounded(bt_pairs_bytes(c->limit));
     b->ring = (struct waiting *)(void *)m;
+    memset(b->ring, 0, ring_slots(c) * sizeof *b->ring); // as a switch: all slots are free
     m += rounded(ring_slots(c) * sizeof *b->ring);
     replica_recent_init(&b->said, m, c->recent_pairs, c->seed);
     return b;
