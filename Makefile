@@ -214,7 +214,7 @@ p4 p4-short: deps-dev
 
 SWITCH_MEASURED := $(CURDIR)/$(MEASURED)/switch-packets
 switch-packets: deps-dev ## What the operator writes into a switch, on packets: the checker as its data plane, real servers, a router, a client, in network namespaces (root, 1 min)
-	@hack/dataplane build release apps/bobtail-serve/bobtail-serve apps/bobtail-router/bobtail-router
+	@hack/dataplane build release apps/bobtail-serve/bobtail-serve apps/bobtail-router/bobtail-router apps/bobtail-replica/bobtail-replica apps/bobtail-box/bobtail-box
 	@mkdir -p $(MEASURED) && rm -f $(SWITCH_MEASURED).lines $(SWITCH_MEASURED).json
 	@BOBTAIL_SWITCH_REQUESTS=10000 BOBTAIL_SWITCH_MEASUREMENTS=$(SWITCH_MEASURED).lines BOBTAIL_BUILD=$(CURDIR)/build/dataplane \
 	  go test -count=1 -timeout=10m ./operator/internal/switches/packets; code=$$?; \
