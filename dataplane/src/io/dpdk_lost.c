@@ -103,7 +103,8 @@ static void tell(struct bt_dpdk_device *dev, enum bt_dpdk_loss loss, const char 
     }
 }
 
-void bt_dpdk_lost_look(struct bt_dpdk_device *dev)
+// Once a second, and apart from what each packet passes.
+__attribute__((noinline, noclone, cold)) void bt_dpdk_lost_look(struct bt_dpdk_device *dev)
 {
     enum bt_dpdk_loss known = bt_dpdk_loss(dev);
     if (known == BT_DPDK_GONE) {

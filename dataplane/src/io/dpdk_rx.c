@@ -136,7 +136,7 @@ static void look_at_carrier(struct bt_dpdk *d)
     if (up != d->carrier) {
         d->carrier = up;
         if (d->index == 0) {
-            atomic_store(&d->dev->carrier, up);
+            atomic_store_explicit(&d->dev->carrier, up, memory_order_relaxed);
             bt_dpdk_say(d->dev->log, up ? "DPDK: the carrier is there" : "DPDK: the carrier is gone");
         }
         if (up) {

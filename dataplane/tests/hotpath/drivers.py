@@ -41,6 +41,7 @@ CALLS = {
     "rte_eth_dev_start": (["bt_dpdk_port_reconnect", "take"], CARRIER),
     "rte_eth_dev_stop": (["bt_dpdk_port_reconnect", "take"], CARRIER),
     "bt_dpdk_say": (["take"], CARRIER),
+    "bt_dpdk_lost_look": (["take"], "asks the kernel whether the device is still there: once a second"),
     "__rte_pktmbuf_read": (["from_queue"], "copies a foreign buffer of several pieces"),
     "rte_pktmbuf_free_bulk": (["bt_dpdk_flush"], "gives what the device refused back to its pools"),
     "__rte_panic": (["rte_mempool_get_ops"], "ends the program: a pool was overwritten"),
