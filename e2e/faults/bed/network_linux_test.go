@@ -55,7 +55,30 @@ func newPipe(t *testing.T, address func(int) string) *pipe {
 	if err := p.to.SetReadBuffer(1 << 20); err != nil {
 		t.Fatal(err)
 	}
+	p.open()
 	return p
+}
+
+// open waits until packets arrive: a kernel may throw away what comes while it is still making
+// its interface.
+func (p *pipe) open() {
+	p.t.Helper()
+	buf := make([]byte, 2000)
+	_, err := Until(time.Minute, func() error {
+		if _, err := p.from.WriteTo(reply(0), p.to.LocalAddr()); err != nil {
+			return err
+		}
+		_ = p.to.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, _, err := p.to.ReadFrom(buf)
+		return err
+	})
+	for err == nil { // those that were late
+		_ = p.to.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, _, late := p.to.ReadFrom(buf); late != nil {
+			return
+		}
+	}
+	p.t.Fatal(err)
 }
 
 const bodyBytes = 40

@@ -82,6 +82,30 @@ var groupAdmission = []admission{
 }
 
 // Who answers is for the life of a group.
+func TestAdmissionOfBoxChanges(t *testing.T) {
+	o := parse(t, baseGroup)
+	o.SetNamespace(namespace(t))
+	merge(o.Object, parse(t, `{spec: {protocol: HovercRaft, box: {placement: Switch, switch: {name: leaf, address: 192.0.2.1, messages: BySource}}}}`).Object)
+	if err := direct.Create(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []admission{
+		{"members", `{spec: {members: 5}}`, ""},
+		{"another address", `{spec: {box: {switch: {address: 192.0.2.2}}}}`, "`box` cannot be changed"},
+		{"a pod", `{spec: {box: {placement: Software, switch: null}}}`, "`box` cannot be changed"},
+		{"none", `{spec: {box: null}}`, "`box` cannot be changed"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			changed := parse(t, baseGroup)
+			if err := direct.Get(context.Background(), client.ObjectKeyFromObject(o), changed); err != nil {
+				t.Fatal(err)
+			}
+			merge(changed.Object, parse(t, row.change).Object)
+			judge(t, direct.Update(context.Background(), changed, client.DryRunAll), row.message)
+		})
+	}
+}
+
 func TestAdmissionOfReplierChanges(t *testing.T) {
 	ns := namespace(t)
 	o := parse(t, baseGroup)

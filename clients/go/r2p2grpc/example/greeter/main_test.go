@@ -55,13 +55,22 @@ func TestGreeter(t *testing.T) {
 	}
 }
 
-// freePort is one of UDP that nobody has now.
+// freePort is one that nobody has now, of UDP nor of TCP: the server listens on both.
 func freePort(t *testing.T) int {
 	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := tcp.Addr().(*net.TCPAddr).Port
+		udp, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
+		tcp.Close()
+		if err == nil {
+			udp.Close()
+			return port
+		}
 	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).Port
+	t.Fatal("no port is free of both")
+	return 0
 }
