@@ -31,7 +31,8 @@ void replica_diverge_applied(struct replica_world *w, uint16_t id, uint64_t inde
 void replica_diverge_restored(struct replica_world *w, uint16_t id, bool right)
 {
     struct replica_member *m = &w->member[id];
-    if (!right && m->core != NULL && !w->spread) { /* another's state, which that one gave away before it was found */
+    bool own = m->core == NULL && m->was_astray; /* what it wrote down itself before it ended */
+    if (!right && !own && !w->spread) {          /* another's state, which that one gave away before it was found */
         w->spread = true;
         w->count.spread++;
     }

@@ -294,6 +294,7 @@ void replica_member_start(struct replica_world *w, uint16_t id)
     m->waiters = 0;
     m->tick_at = m->paused_until = m->answered = 0;
     m->state = (struct replica_state){0};
+    m->was_astray = m->astray;
     m->astray = false;
     replica_lacking_started(w, id);
     replica_sessions_forget(w, id);

@@ -127,6 +127,7 @@ struct replica_member {
     uint64_t clock_base;                /* its clock at world time 0 */
     bool exists, gone;                  /* ever started; down for good */
     bool astray;                        /* in mode REPLICA_DIVERGE: its state is not the group's */
+    bool was_astray;                    /* nor was it when the member ended */
     uint64_t wrong_until, asked_before; /* in mode REPLICA_LACKING: its key is wrong; 0: right */
     /* what the judge saw of it last */
     uint64_t seen_last, seen_commit, seen_term;
