@@ -160,6 +160,9 @@ func (b *Bench) noticeBox(v1, tna *model.Program) (string, error) {
 			return "vector: " + strings.Join(failed, "; "), err
 		}
 	}
+	if failed, err := BoxPlaces(v1); err != nil || len(failed) > 0 {
+		return "places: " + strings.Join(failed, "; "), err
+	}
 	r, err := PlayBox(bytes.NewReader(b.Requests), v1, tna, 1)
 	if err != nil || len(r.First) == 0 && r.Odd == 0 {
 		return "", err

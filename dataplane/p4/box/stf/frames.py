@@ -121,7 +121,8 @@ def files():
         "# Nobody says that he is somebody else, or signs; nothing malformed is answered.",
         silent(request(8, options=struct.pack(">BBHI", 1, 8, 1, ip(1)))), silent(request(9, options=tag)), silent(request(10, options=b"\7\4\0\0")),
         silent(feedback(1)), silent(request(11), client=0xE0000001), silent(request(12)[:7]), silent(b"\xcd" + request(13)[1:]),
-        silent(request(14, count=2)), "# None of it freed the slot; this does.", told(1, feedback(1)), *passed(request(15, bytes(LONGEST)))]
+        silent(request(14, count=2)), "# None of it freed the slot; this does.", told(1, feedback(1)), *dropped(request(16, bytes(LONGEST + 1))),
+        *passed(request(15, bytes(LONGEST)))]
     other = frame(ip(1), ip(2), (7, 7), mac(2) + mac(1), b"between two members")
     arp = struct.pack(">HHBBH6sI6sI", 1, 0x0800, 6, 4, 1, mac(1), ip(1), bytes(6), BOX)
     reply = struct.pack(">HHBBH6sI6sI", 1, 0x0800, 6, 4, 2, OWN, BOX, mac(1), ip(1))
