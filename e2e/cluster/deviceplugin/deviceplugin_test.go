@@ -64,6 +64,14 @@ func (k *kubelet) registered(t *testing.T) *api.RegisterRequest {
 	}
 }
 
+func listed(ctx context.Context, client api.DevicePluginClient) (*api.ListAndWatchResponse, error) {
+	stream, err := client.ListAndWatch(ctx, &api.Empty{}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	return stream.Recv()
+}
+
 // devices are what the plugin lists at the endpoint that it gave.
 func devices(t *testing.T, folder string, r *api.RegisterRequest) (api.DevicePluginClient, []string) {
 	t.Helper()
@@ -75,11 +83,11 @@ func devices(t *testing.T, folder string, r *api.RegisterRequest) (api.DevicePlu
 	client := api.NewDevicePluginClient(connection)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	stream, err := client.ListAndWatch(ctx, &api.Empty{})
-	if err != nil {
-		t.Fatal(err)
+	answer, err := listed(ctx, client)
+	for err != nil && ctx.Err() == nil { // a kubelet that stops amid the word leaves the plugin to begin once more
+		time.Sleep(10 * time.Millisecond)
+		answer, err = listed(ctx, client)
 	}
-	answer, err := stream.Recv()
 	if err != nil {
 		t.Fatal(err)
 	}
