@@ -82,6 +82,13 @@ class Failures(unittest.TestCase):
         self.assertEqual(runlog.failures(log), ["b_test.go:7: want 1, got 2", "--- FAIL: TestB (0.2s)"])
         self.assertEqual(runlog.failures("--- FAIL: TestC (0.1s)\n    c_test.go:3: no\n"), ["--- FAIL: TestC (0.1s)", "c_test.go:3: no"])
 
+    def test_what_python_c_and_the_sanitizers_say_of_a_failure(self):
+        said = ["FAIL: test_r61 (__main__.Serving.test_r61)", "AssertionError: 3 not less than 2", "[  ERROR   ] --- 3 != 2",
+                "subprocess.TimeoutExpired: Command 'x' timed out", "a.c:7:3: runtime error: signed integer overflow",
+                "WARNING: ThreadSanitizer: data race (pid=1)", "SUMMARY: AddressSanitizer: heap-use-after-free a.c:7 in f"]
+        log = "test_r61 (__main__.Serving.test_r61) ... ok\n[       OK ] r61\n" + "\n".join(said) + "\nRan 3 tests in 0.1s\n"
+        self.assertEqual(runlog.failures(log), said)
+
     def test_of_many_the_first(self):
         log = "".join(f"--- FAIL: Test{i}\n" for i in range(50))
         self.assertEqual(runlog.failures(log), [f"--- FAIL: Test{i}" for i in range(runlog.REPEATED)])

@@ -10,7 +10,8 @@ GO_PASS = re.compile(r"^\s*--- PASS: ", re.M)
 GO_FAIL = re.compile(r"^\s*--- FAIL: ", re.M)
 GO_SKIP = re.compile(r"^\s*--- SKIP: ", re.M)
 PLAIN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
-FAILURE = re.compile(r"--- FAIL: |_test\.go:\d+: |\bFAILED\b|^\s*\d+/\d+ .*(FAIL|TIMEOUT)|^panic: |ERROR: |: error: |NOT CAUGHT")
+FAILURE = re.compile(r"--- FAIL: |_test\.go:\d+: |\bFAILED\b|^\s*\d+/\d+ .*(FAIL|TIMEOUT)|^panic: |ERROR: |: error: |NOT CAUGHT"
+                     r"|^FAIL: |^(?:\w+\.)*\w*(?:Error|Expired): |\[  ERROR   \] |^SUMMARY: \w+Sanitizer|: runtime error: |WARNING: ThreadSanitizer")
 # Go tells all that a test logs, whether it passes or not; which test is speaking, and how it ended.
 GO_SPEAKS = re.compile(r"^=== (?:RUN|CONT|NAME)\s+(\S+)")
 GO_ENDED = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+)")

@@ -157,12 +157,13 @@ class Serving(Bed):
         self.assertEqual(router["rejected"], 0)
         # Each clock starts within the one before it. The luckiest request met no delay, whatever else the machine
         # did meanwhile: for it all agree, within 42 of the 128 buckets of a doubling, that is 1.25.
-        mean = [h["histogram"]["sumNanoseconds"] / h["histogram"]["total"] for h in (result, router, server, service)]
         least = [h["histogram"]["buckets"][0][0] for h in (result, router, server)]
-        for inner in (1, 2, 3):
-            self.assertGreater(mean[0], mean[inner] * 0.9)
-        self.assertGreater(mean[1], mean[2] * 0.9)
         self.assertLess(max(least) - min(least), 42, least)
+        # In the mean they do, but for what the programs waited for a processor: that is no part of some clocks.
+        late = self.waited() * 1e9 / result["offered"]
+        mean = [h["histogram"]["sumNanoseconds"] / h["histogram"]["total"] for h in (result, router, server, service)]
+        for outer, inner in ((0, 1), (0, 2), (0, 3), (1, 2)):
+            self.assertGreater(mean[outer] + late, mean[inner] * 0.9, (mean, late))
         # An execution is timed from the end of the one before. Where that was seen late it looks short: some do.
         short = sum(bucket[1] for bucket in service["histogram"]["buckets"] if bucket[0] < least[2] - 42)
         self.assertLess(short, result["offered"] / 4)
@@ -258,8 +259,9 @@ class Serving(Bed):
         # Bucket 1793 begins at 2^24 ns, 16.8 ms: only a marked one can be done before, and most are, however busy the machine.
         quick = sum(count for bucket, count in service["buckets"] if bucket < 1793)
         self.assertGreater(quick, r["degraded"] / 2)
-        # On a machine that stands still between one request's end and its answer, the next one seems to begin later.
-        self.assertLessEqual(quick, r["degraded"] + r["offered"] / 100)
+        # On a machine that stands still between one request's end and its answer, the next one seems to begin later:
+        # of those in full a few look short. Were the marks not heeded, none or nearly all would be quick.
+        self.assertLess(quick - r["degraded"], (r["completed"] - r["degraded"]) / 4)
 
     def test_a_service_without_workers_refuses(self):
         self.start_router(1, "--config=" + self.write_document(self.document([], [1])))
