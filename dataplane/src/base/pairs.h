@@ -93,6 +93,12 @@ static inline uint32_t bt_pairs_look(const struct bt_pairs *t, uint32_t hash, co
     }
 }
 
+// For what is looked for a little later: has its place in the table come near, to be written to.
+static inline void bt_pairs_ahead(const struct bt_pairs *t, uint32_t hash)
+{
+    __builtin_prefetch(&t->slots[hash & t->mask], 1);
+}
+
 // Inserts a pair that is not there. False when full.
 static inline bool bt_pairs_add(struct bt_pairs *t, uint32_t hash, const struct bt_addr *addr, uint16_t req_id,
                                 uint32_t value)

@@ -112,6 +112,11 @@ static inline void bt_io_quiet(struct bt_io *io, uint32_t local, bool on)
     }
 }
 
+static inline uint64_t bt_io_next(struct bt_io *io)
+{
+    return io->ops->next != NULL ? io->ops->next(io) : UINT64_MAX;
+}
+
 static inline void bt_io_wake(struct bt_io *io)
 {
     io->ops->wake(io);

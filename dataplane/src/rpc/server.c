@@ -78,16 +78,16 @@ struct bt_server *bt_server_init(const struct bt_server_cfg *cfg, void *mem, siz
 }
 
 /* What the table has of one that is forgotten soon is asked for now: it was not looked at for long. */
-static inline void look_ahead(const struct bt_server *s)
+static inline void ask_for_forgotten(const struct bt_server *s)
 {
     uint32_t at = s->done_head + FORGET_AHEAD;
     at = at >= s->cfg.max_done ? 0 : at; // whichever then: it is only looked at sooner
-    __builtin_prefetch(&s->pairs.slots[s->done[at].hash & s->pairs.mask], 1);
+    bt_pairs_ahead(&s->pairs, s->done[at].hash);
 }
 
 static void forget_oldest(struct bt_server *s)
 {
-    look_ahead(s);
+    ask_for_forgotten(s);
     struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, s->done[s->done_head].hash, BT_PAIR_DONE | s->done_head);
     if (entry) {
         bt_pairs_remove(&s->pairs, entry);

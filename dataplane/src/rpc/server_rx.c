@@ -239,7 +239,7 @@ void bt_server_rx(struct bt_server *s, uint64_t now_ns, struct bt_pkt *pkt, stru
 }
 
 /* Where the table will be looked into for a request of the usual form, asked for now. */
-static inline uint32_t look_ahead(const struct bt_server *s, const struct bt_pkt *pkt, size_t usual)
+static inline uint32_t hash_ahead(const struct bt_server *s, const struct bt_pkt *pkt, size_t usual)
 {
     struct bt_addr forwarded;
     const struct bt_addr *client = &pkt->src;
@@ -248,7 +248,7 @@ static inline uint32_t look_ahead(const struct bt_server *s, const struct bt_pkt
         client = &forwarded;
     }
     uint32_t hash = bt_pairs_hash(s->pairs.seed, client, bt_get16(pkt->data + BT_R2P2_REQ_ID_AT));
-    __builtin_prefetch(&s->pairs.slots[hash & s->pairs.mask], 1);
+    bt_pairs_ahead(&s->pairs, hash);
     return hash;
 }
 
@@ -260,7 +260,7 @@ static inline void rx_some(struct bt_server *s, struct bt_pkt **pkts, unsigned n
     } ahead[BT_SERVER_AHEAD];
     for (unsigned i = 0; i < n; i++) {
         ahead[i].usual = (uint32_t)bt_r2p2_usual(pkts[i]->data, pkts[i]->len, BT_REQUEST);
-        ahead[i].hash = ahead[i].usual != 0 ? look_ahead(s, pkts[i], ahead[i].usual) : 0;
+        ahead[i].hash = ahead[i].usual != 0 ? hash_ahead(s, pkts[i], ahead[i].usual) : 0;
     }
     a.txq = txq;
     for (unsigned i = 0; i < n; i++) {

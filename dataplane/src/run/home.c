@@ -293,7 +293,7 @@ static void turn(struct run_home *home, struct run_core *core, bool poll)
     }
     uint64_t due = tick(home, now);
     bt_io_tx(home->io, &home->txq);
-    want_turn(home, home->io->ops->next != NULL ? earlier(due, home->io->ops->next(home->io)) : due);
+    want_turn(home, earlier(due, bt_io_next(home->io)));
     atomic_store_explicit(&home->backlog, bt_server_backlog(home->server), memory_order_relaxed);
 }
 

@@ -279,7 +279,7 @@ static unsigned watch(const struct run_tcp *t, int *fds, unsigned max)
 static uint64_t next(const struct run_tcp *t)
 {
     const struct stacked *s = t->of_wire;
-    uint64_t stack = s->stack->next(), io = s->io->ops->next != NULL ? s->io->ops->next(s->io) : UINT64_MAX;
+    uint64_t stack = s->stack->next(), io = bt_io_next(s->io);
     return stack < io ? stack : io;
 }
 

@@ -68,6 +68,21 @@ func testProgram(t *testing.T, at site) {
 	}
 }
 
+// judgeGroups: each group names its switch, and clients of the box ask that switch.
+func judgeGroups(t *testing.T, s *Suite) {
+	t.Helper()
+	var aggregated, boxed v1alpha1.ReplicationGroup
+	if err := yaml.UnmarshalStrict([]byte(s.manifestOf(ledger())), &aggregated); err != nil || aggregated.Spec.Aggregator == nil || aggregated.Spec.Aggregator.Switch.Name != gatherer.name {
+		t.Errorf("%+v: %v", aggregated, err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(s.manifestOf(counter())), &boxed); err != nil || boxed.Spec.Box == nil || boxed.Spec.Box.Switch.Name != doorkeeper.name {
+		t.Fatalf("%+v: %v", boxed, err)
+	}
+	if at := s.clientsOf(counter()).Target; at != boxed.Spec.Box.Switch.Address+":8000" {
+		t.Errorf("clients ask %s, and the box is at %s", at, boxed.Spec.Box.Switch.Address)
+	}
+}
+
 // The manifests are of the API as it stands, and every part that has a goal is played.
 func TestManifestsAndParts(t *testing.T) {
 	s := &Suite{Env: &harness.Env{Version: "0.2.0"}}
@@ -80,10 +95,7 @@ func TestManifestsAndParts(t *testing.T) {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
-	var group v1alpha1.ReplicationGroup
-	if err := yaml.UnmarshalStrict([]byte(s.ledgerManifest()), &group); err != nil || group.Spec.Aggregator.Switch.Name != gatherer.name {
-		t.Errorf("%+v: %v", group.ObjectMeta, err)
-	}
+	judgeGroups(t, s)
 	var slo v1alpha1.ServiceLevelObjective
 	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, objectiveManifest, slow, Namespace), &slo); err != nil || slo.Spec.TargetRef.Name != slow {
 		t.Errorf("%+v: %v", slo, err)

@@ -16,6 +16,26 @@ import (
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
 
+// switchOfGroups starts a switch that knows the way to members; its ProgrammableSwitch is there once add is called.
+func switchOfGroups(t *testing.T, name, program string) (add func()) {
+	t.Helper()
+	p, err := switchpeer.Start(switchpeer.Options{Device: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	info, device := partsOf(t, name+"-parts", program)
+	psw := newSwitch(name, p.Address(), info, device)
+	psw.Spec.NextHops[0].Networks = []string{"127.88.0.0/16"}
+	return func() {
+		t.Helper()
+		if err := direct.Create(context.Background(), psw); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { deleteSwitch(t, name) })
+	}
+}
+
 // inTable waits until a switch holds so many entries of a table, as its status says.
 func inTable(t *testing.T, name, table string, want int64) {
 	t.Helper()
@@ -47,15 +67,7 @@ func (w *groupWorld) respecify(change string) {
 func TestGroupOnSwitch(t *testing.T) {
 	t.Parallel()
 	operator(t)
-	p, err := switchpeer.Start(switchpeer.Options{Device: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	info, device := partsOf(t, "gatherer-parts", "aggregator")
-	psw := newSwitch("gatherer", p.Address(), info, device)
-	psw.Spec.NextHops[0].Networks = []string{"127.88.0.0/16"}
-
+	addSwitch := switchOfGroups(t, "gatherer", "aggregator")
 	w := newGroupWorld(t, "counted")
 	w.create(`{spec: {protocol: HovercRaftPlusPlus, aggregator: {placement: Switch, switch: {name: gatherer, address: 192.0.2.1, messages: BySource}}}}`)
 	w.keep(oldDisks)
@@ -69,10 +81,7 @@ func TestGroupOnSwitch(t *testing.T) {
 	if doc, _ := w.document(); doc == nil || doc.Aggregator == nil || doc.Aggregator.Messages != "BySource" || doc.Aggregator.Address != "192.0.2.1" {
 		t.Errorf("document %+v", doc)
 	}
-	if err := direct.Create(context.Background(), psw); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { deleteSwitch(t, "gatherer") })
+	addSwitch()
 	waitSwitch(t, "gatherer", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "ProgrammableSwitch gatherer counts 3 members")
 	inTable(t, "gatherer", "member", 3)
@@ -109,15 +118,7 @@ func TestGroupOnSwitch(t *testing.T) {
 func TestGroupBoxOnSwitch(t *testing.T) {
 	t.Parallel()
 	operator(t)
-	p, err := switchpeer.Start(switchpeer.Options{Device: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	info, device := partsOf(t, "doorkeeper-parts", "box")
-	psw := newSwitch("doorkeeper", p.Address(), info, device)
-	psw.Spec.NextHops[0].Networks = []string{"127.88.0.0/16"}
-
+	addSwitch := switchOfGroups(t, "doorkeeper", "box")
 	w := newGroupWorld(t, "asked")
 	w.create(`{spec: {protocol: HovercRaft, box: {placement: Switch, switch: {name: doorkeeper, address: 192.0.2.1, messages: BySource}}}}`)
 	w.keep(oldDisks)
@@ -129,10 +130,7 @@ func TestGroupBoxOnSwitch(t *testing.T) {
 	if doc, _ := w.document(); doc == nil || len(doc.Boxes) != 1 || doc.Boxes[0].Messages != "BySource" || doc.Boxes[0].Address != "192.0.2.1" {
 		t.Errorf("document %+v", doc)
 	}
-	if err := direct.Create(context.Background(), psw); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { deleteSwitch(t, "doorkeeper") })
+	addSwitch()
 	w.waitGroup(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, "ProgrammableSwitch doorkeeper sends to 3 members")
 	w.waitGroup(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "")
 	inTable(t, "doorkeeper", "receiver", 3)

@@ -183,6 +183,7 @@ func TestPorts(t *testing.T) {
 		{"the loop of its second pipe", onTofino("router", 129, 195, 196), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[2]`: 196 is no port of a Tofino's front"},
 		{"two pipes", onTofino("router", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
 		{"members of two pipes", onTofino("aggregator", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
+		{"requests of a group by two pipes", onTofino("box", 1, 130), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 130 is of pipe 1 and 1 of pipe 0"},
 		{"connections by two pipes", onTofino("crab", 1, 130), v1alpha1.ReasonAccepted, ""},
 		{"the generator's own port", onTofino("crab", 1, 68), v1alpha1.ReasonInvalidConfiguration, "`spec.ports[1]`: 68 is no port of a Tofino's front"},
 	} {

@@ -5,6 +5,7 @@ package programmableswitch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 )
@@ -28,12 +29,15 @@ const (
 	pipeInside = 68
 )
 
+// countsByPipe are the programs whose registers have to see all that is theirs.
+var countsByPipe = []switches.Program{switches.ProgramRouter, switches.ProgramAggregator, switches.ProgramBox}
+
 // wrongPort says what is wrong with a port, by its place in the specification; "" of all
 // that can be used. A frame for everybody that went to the loop would come again as a
 // request that waits.
 func wrongPort(ports []int32, info *switches.Info) string {
-	arch, program := info.P4.GetPkgInfo().GetArch(), info.Program()
-	keepsState := program == switches.ProgramRouter || program == switches.ProgramAggregator
+	arch := info.P4.GetPkgInfo().GetArch()
+	keepsState := slices.Contains(countsByPipe, info.Program())
 	for n, p := range ports {
 		switch {
 		case arch == archBMv2 && p == bmv2Drop:

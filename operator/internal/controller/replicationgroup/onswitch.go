@@ -6,36 +6,21 @@ package replicationgroup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"net/netip"
-	"strings"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/switchboard"
 	"github.com/bobtail-dev/bobtail/operator/internal/controller/verdict"
 	"github.com/bobtail-dev/bobtail/operator/internal/dataplane"
 	"github.com/bobtail-dev/bobtail/operator/internal/render"
-	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 )
-
-// onSwitch is how a group stands with its switch; the zero value: it asks for none.
-type onSwitch struct {
-	asked switchboard.Group
-	// found: the switch says something of the group; there: there is such a switch.
-	answer       v1alpha1.SwitchService
-	found, there bool
-}
 
 // askOf is what a group asks of its switch. Only a membership that is committed is spoken of: another one could still
 // stand at the same index (R-344).
 func askOf(s *snapshot, doc *dataplane.GroupConfig) switchboard.Group {
 	want := s.group.Spec.Aggregator.Switch
-	out := switchboard.Group{Namespace: s.group.Namespace, Name: s.group.Name, Switch: want.Name, Created: s.group.CreationTimestamp.Time}
-	if at, err := netip.ParseAddr(want.Address); err == nil {
-		out.At = netip.AddrPortFrom(at, render.AggregatorPort)
-	}
+	out := switchboard.Group{Namespace: s.group.Namespace, Name: s.group.Name, Switch: want.Name, Created: s.group.CreationTimestamp.Time,
+		At: endpointOf(want.Address, render.AggregatorPort)}
 	if doc != nil {
 		out.Number = doc.Group.Number
 		out.Cluster = wireCluster(doc.Group.Cluster)
@@ -48,24 +33,14 @@ func askOf(s *snapshot, doc *dataplane.GroupConfig) switchboard.Group {
 	for _, m := range leader.Members {
 		one := switchboard.GroupMember{ID: uint16(m.ID), Votes: m.Role == dataplane.RoleVoter}
 		for _, b := range doc.Members {
-			if at, err := netip.ParseAddr(b.Address); b.ID == m.ID && err == nil {
-				one.Address = netip.AddrPortFrom(at, uint16(b.MemberPort))
+			if b.ID == m.ID {
+				one.Address = endpointOf(b.Address, b.MemberPort)
 			}
 		}
 		out.Members = append(out.Members, one)
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%+v", out))
-	out.Version = hex.EncodeToString(sum[:])
+	out.Version = versionOf(out)
 	return out
-}
-
-func wireCluster(text string) uint64 {
-	var id [16]byte
-	raw, err := hex.DecodeString(text)
-	if err != nil || copy(id[:], raw) != len(id) {
-		return 0
-	}
-	return switches.WireCluster(id)
 }
 
 // askSwitch has the switch told, and reads what it said last.
@@ -82,8 +57,7 @@ func (r *Reconciler) askSwitch(ctx context.Context, s *snapshot, p *plan) error 
 		r.Board.WithdrawGroup(s.group.Namespace+"/"+s.group.Name, false)
 		return nil
 	}
-	p.onSwitch.asked = r.Board.AskGroup(askOf(s, doc))
-	p.onSwitch.answer, p.onSwitch.found, p.onSwitch.there = r.Board.Answered(p.onSwitch.asked.Switch, s.group.Namespace, s.group.Name)
+	p.onSwitch = r.askBoard(askOf(s, doc))
 	return nil
 }
 
@@ -121,24 +95,19 @@ func (r *Reconciler) askForAll(ctx context.Context) error {
 	return nil
 }
 
+const bySelf = "; the leader sends to each member itself"
+
+var aggregatorWords = switchWords{field: "spec.aggregator.switch.name", meanwhile: bySelf, unread: "this membership back yet" + bySelf,
+	does: "counts", far: ", and the leader serves them itself"}
+
 // decideOnSwitch says what the switch adds to a group that its pods have acknowledged.
 func decideOnSwitch(s *snapshot, on onSwitch, pods verdict.Verdict) verdict.Verdict {
 	if !render.AggregatesOnSwitch(s.group) || !pods.OK() {
 		return pods
 	}
-	name := s.group.Spec.Aggregator.Switch.Name
-	const meanwhile = "; the leader sends to each member itself"
-	switch {
-	case !on.there:
-		return verdict.No(v1alpha1.ReasonSwitchNotFound, fmt.Sprintf("`spec.aggregator.switch.name`: there is no ProgrammableSwitch %q%s", name, meanwhile))
-	case on.found && on.answer.Reason != "" && on.answer.Reason != v1alpha1.ReasonReconciling:
-		return verdict.No(on.answer.Reason, on.answer.Message+meanwhile)
-	case !on.found || !on.asked.Known || on.answer.ConfigHash != on.asked.Version:
-		return verdict.No(v1alpha1.ReasonSwitchNotProgrammed, fmt.Sprintf("ProgrammableSwitch %s has not read this membership back yet%s", name, meanwhile))
+	v := on.judge(s.group.Spec.Aggregator.Switch.Name, aggregatorWords)
+	if v.OK() || v.Reason == v1alpha1.ReasonWorkersUnreachable {
+		return afterPods(pods, v)
 	}
-	text := fmt.Sprintf("%s; ProgrammableSwitch %s counts %d members", pods.Message, name, on.answer.Workers)
-	if far := on.answer.UnreachableWorkers; len(far) > 0 {
-		return verdict.No(v1alpha1.ReasonWorkersUnreachable, fmt.Sprintf("%s; it knows no way to %s: no network of its `spec.nextHops` holds them, and the leader serves them itself", text, strings.Join(far, ", ")))
-	}
-	return verdict.Yes(v1alpha1.ReasonProgrammed, text)
+	return v
 }
