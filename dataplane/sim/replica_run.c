@@ -11,7 +11,6 @@
 #include "replica_check_history.h"
 #include "replica_clients.h"
 #include "replica_diverge.h"
-#include "replica_lacking.h"
 #include "replica_line.h"
 #include "replica_faults.h"
 #include "replica_member.h"
@@ -125,10 +124,6 @@ static void quiet(struct replica_world *w, uint32_t members)
     }
 }
 
-/* One member less answers. With one or two answers under way at each of the others, and slow disks, clients would give
- * up before it is their turn. */
-enum { LACKING_BOUND = 8 };
-
 static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol,
                                   uint32_t members)
 {
@@ -144,9 +139,6 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum re
     draw_later_rules(w, seed, protocol);
     if (mode == REPLICA_SESSIONS) {
         draw_sessions(w, seed);
-    }
-    if (replica_lacks(w) && w->rules.apart.bound < LACKING_BOUND) {
-        w->rules.apart.bound = LACKING_BOUND;
     }
     if (mode == REPLICA_COUNTS) {
         quiet(w, members);
