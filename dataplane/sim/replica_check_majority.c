@@ -27,7 +27,7 @@ void replica_check_election(struct replica_world *w, uint16_t id, const struct b
     for (int i = 0; i < c.count; i++) {
         votes += c.member[i].role == BT_GROUP_VOTER && voted_for(w, c.member[i].id, s->term, id);
     }
-    if (!replica_votes_in(&c, id)) {
+    if (!replica_may_stand(w, id)) {
         replica_breach(w, REPLICA_MEMBERSHIP, "member %u leads term %llu and has no vote", id,
                        (unsigned long long)s->term);
     }

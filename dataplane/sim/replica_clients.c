@@ -9,8 +9,10 @@
 #include "replica_net.h"
 #include "replica_sessions.h"
 
-/* With a bound of 1 a group takes one request after the other: who waits in a line of clients is patient. */
-enum { GIVES_UP_MS = 60, GIVES_UP_APART_MS = 130, THINKS_MS = 6 };
+/* With a bound of 1 a group takes one request after the other: who waits in a line of clients is patient. While there
+ * are faults silence says nothing about the line. Later it says that it is longer than one waited: who asks again as
+ * soon as before only makes it longer, by requests that nobody waits for any more. */
+enum { GIVES_UP_MS = 60, GIVES_UP_APART_MS = 130, THINKS_MS = 6, DOUBLED_MOST = 4 };
 
 struct answer {
     uint64_t op;
@@ -33,6 +35,12 @@ void replica_clients_start(struct replica_world *w)
     }
 }
 
+static uint64_t patience_ns(const struct replica_world *w, const struct replica_client *c)
+{
+    uint64_t ms = replica_is_apart(w) ? GIVES_UP_APART_MS : GIVES_UP_MS;
+    return (ms << (c->silent < DOUBLED_MOST ? c->silent : DOUBLED_MOST)) * SIM_MS;
+}
+
 static uint16_t another(struct replica_world *w)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -53,6 +61,7 @@ bool replica_client_wake(struct replica_world *w, const struct sim_event *ev)
     }
     if (c->op != 0) {
         c->target = another(w); /* it was waited for */
+        c->silent += w->calm;
     }
     if (replica_has_sessions(w)) {
         c->op = replica_attempt(w, client);
@@ -62,7 +71,7 @@ bool replica_client_wake(struct replica_world *w, const struct sim_event *ev)
     }
     c->sent_at = w->agenda.now;
     w->count.writes++;
-    wake_in(w, client, (replica_is_apart(w) ? GIVES_UP_APART_MS : GIVES_UP_MS) * SIM_MS);
+    wake_in(w, client, patience_ns(w, c));
     return true;
 }
 
@@ -107,6 +116,7 @@ void replica_client_answered(struct replica_world *w, const struct sim_event *ev
     struct replica_client *c = &w->client[ev->node];
     struct answer *a = ev->ptr;
     bool mine = a->op == c->op;
+    c->silent = mine && !a->refused ? 0 : c->silent;
     if (mine && !a->refused && replica_has_sessions(w) && !replica_attempt_answered(w, ev->node, &a->did)) {
         c->op = 0;
         wake_in(w, ev->node, bt_rng_next(&w->rng) % SIM_MS);

@@ -78,18 +78,20 @@ uint64_t replica_term_at(const struct bt_replica *r, uint64_t index)
     return bt_replica_entry(r, index, &e) ? e.term : 0;
 }
 
-void replica_config_of(const struct replica_world *w, uint16_t id, struct bt_group_config *out, uint64_t *index)
+/* That which was in force before entry `before`. */
+static void config_before(const struct replica_world *w, uint16_t id, uint64_t before, struct bt_group_config *out,
+                          uint64_t *index)
 {
     struct bt_replica_status s = bt_replica_status(w->member[id].core);
     struct bt_entry e;
-    for (uint64_t i = s.last; i >= s.first && bt_replica_entry(w->member[id].core, i, &e); i--) {
+    for (uint64_t i = before - 1; i >= s.first && bt_replica_entry(w->member[id].core, i, &e); i--) {
         if (e.kind == BT_ENTRY_CONFIG) {
             bt_group_config_decode(e.body, e.length, out);
             *index = i;
             return;
         }
     }
-    for (uint64_t i = s.first - 1; i > 0; i--) {
+    for (uint64_t i = before < s.first ? before - 1 : s.first - 1; i > 0; i--) {
         if (w->at[i].is && w->at[i].config) {
             *out = w->at[i].body;
             *index = i;
@@ -98,6 +100,22 @@ void replica_config_of(const struct replica_world *w, uint16_t id, struct bt_gro
     }
     *out = w->at[0].body; /* the first one */
     *index = 0;
+}
+
+void replica_config_of(const struct replica_world *w, uint16_t id, struct bt_group_config *out, uint64_t *index)
+{
+    config_before(w, id, bt_replica_status(w->member[id].core).last + 1, out, index);
+}
+
+bool replica_may_stand(const struct replica_world *w, uint16_t id)
+{
+    struct bt_group_config c;
+    uint64_t index;
+    replica_config_of(w, id, &c, &index);
+    if (!replica_votes_in(&c, id) && index > bt_replica_status(w->member[id].core).commit) {
+        config_before(w, id, index, &c, &index);
+    }
+    return replica_votes_in(&c, id);
 }
 
 uint32_t replica_voters_of(const struct bt_group_config *c)

@@ -24,4 +24,7 @@ void replica_config_of(const struct replica_world *w, uint16_t id, struct bt_gro
 uint32_t replica_voters_of(const struct bt_group_config *c);
 bool replica_votes_in(const struct bt_group_config *c, uint16_t id);
 
+/* It has a vote, or had one before a change that it does not know to be committed. */
+bool replica_may_stand(const struct replica_world *w, uint16_t id);
+
 #endif

@@ -11,7 +11,7 @@
 #include "replica_check_history.h"
 #include "replica_clients.h"
 #include "replica_diverge.h"
-#include "replica_lacking.h"
+#include "replica_line.h"
 #include "replica_faults.h"
 #include "replica_member.h"
 #include "replica_net.h"
@@ -124,10 +124,6 @@ static void quiet(struct replica_world *w, uint32_t members)
     }
 }
 
-/* One member less answers. With one or two answers under way at each of the others, and slow disks, clients would give
- * up before it is their turn. */
-enum { LACKING_BOUND = 8 };
-
 static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum replica_protocol protocol,
                                   uint32_t members)
 {
@@ -143,9 +139,6 @@ static struct replica_world *make(uint64_t seed, enum replica_mode mode, enum re
     draw_later_rules(w, seed, protocol);
     if (mode == REPLICA_SESSIONS) {
         draw_sessions(w, seed);
-    }
-    if (replica_lacks(w) && w->rules.apart.bound < LACKING_BOUND) {
-        w->rules.apart.bound = LACKING_BOUND;
     }
     if (mode == REPLICA_COUNTS) {
         quiet(w, members);
@@ -210,14 +203,17 @@ static void next_stage(struct replica_world *w)
     w->stage_index = 0;
 }
 
+/* Every client; where requests are forgotten before their turn, all together as much. */
 static bool all_wrote(const struct replica_world *w)
 {
+    uint64_t sum = 0;
+    bool each = true;
     for (uint32_t i = 0; i < w->rules.clients; i++) {
-        if (w->client[i].acked < w->stage_acked[i] + WRITES_AFTER) {
-            return false;
-        }
+        uint64_t wrote = w->client[i].acked - w->stage_acked[i];
+        each = each && wrote >= WRITES_AFTER;
+        sum += wrote;
     }
-    return true;
+    return each || (replica_line_forgets(w) && sum >= (uint64_t)WRITES_AFTER * w->rules.clients);
 }
 
 static bool ask_for_hand_over(struct replica_world *w, uint16_t leader)
@@ -298,6 +294,12 @@ static bool agree(struct replica_world *w)
     return w->box == NULL || bt_box_counts(w->box, w->agenda.now).inside == 0; /* I-17 */
 }
 
+/* Until the group has come to rest, and what the writes of all take one after the other. */
+static uint64_t stage_ms(const struct replica_world *w)
+{
+    return STAGE_MS + WRITES_AFTER * replica_line_ns(w) / SIM_MS;
+}
+
 static void poll(struct replica_world *w)
 {
     static bool (*const reached[])(struct replica_world *) = {NULL, handed_over, changed, agree};
@@ -308,8 +310,9 @@ static void poll(struct replica_world *w)
     }
     if (on) {
         next_stage(w);
-    } else if (w->agenda.now > w->stage_at + STAGE_MS * SIM_MS) {
-        replica_breach(w, REPLICA_NO_PROGRESS, "%s within %d ms after faults ended", stage_name[w->stage], STAGE_MS);
+    } else if (w->agenda.now > w->stage_at + stage_ms(w) * SIM_MS) {
+        replica_breach(w, REPLICA_NO_PROGRESS, "%s within %llu ms after faults ended", stage_name[w->stage],
+                       (unsigned long long)stage_ms(w));
     }
     sim_agenda_push(&w->agenda, w->agenda.now + POLL_MS * SIM_MS, (struct sim_event){NULL, 0, EV_FAULT, 0});
 }

@@ -164,6 +164,7 @@ struct replica_client {
     uint64_t sent_at, floor; /* floor: highest index acknowledged to anybody when it was sent */
     uint16_t target, wake;   /* wake: the latest alarm */
     uint64_t acked;          /* writes */
+    uint32_t silent;         /* attempts in a row that nobody answered, since faults ended */
     /* with sessions: seq is within the session */
     uint32_t session, sends;
     bool opened, again; /* again: the write is to be asked for again */

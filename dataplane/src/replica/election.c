@@ -40,7 +40,7 @@ static bool may_campaign(const struct bt_replica *r)
 {
     bool ready = !r->failed && r->fenced.index == 0 && r->spare != REPLICA_SPARE_INSTALLED &&
                  replica_log_fits(&r->log, BT_ENTRY_NOOP, 0);
-    return ready && replica_votes(r, r->conf.id);
+    return ready && replica_stands(r);
 }
 
 void replica_election_begin(struct bt_replica *r)

@@ -20,6 +20,25 @@ bool replica_votes(const struct bt_replica *r, uint16_t id)
     return i >= 0 && r->config.member[i].role == BT_GROUP_VOTER;
 }
 
+static bool voted_before(const struct bt_replica *r, uint64_t index)
+{
+    struct bt_group_config before;
+    uint64_t at;
+    replica_config_at(r, index - 1, &before, &at);
+    for (int i = 0; i < before.count; i++) {
+        if (before.member[i].id == r->conf.id) {
+            return before.member[i].role == BT_GROUP_VOTER;
+        }
+    }
+    return false;
+}
+
+bool replica_stands(const struct bt_replica *r)
+{
+    bool settled = r->config_index <= r->commit;
+    return replica_votes(r, r->conf.id) || (!settled && voted_before(r, r->config_index));
+}
+
 uint32_t replica_majority(const struct bt_replica *r)
 {
     uint32_t voters = 0;

@@ -9,6 +9,10 @@
 int replica_member(const struct bt_replica *r, uint16_t id);
 bool replica_votes(const struct bt_replica *r, uint16_t id);
 
+// This member may begin an election: it has a vote, or had one before a change that it does not know to be committed.
+// Others may refuse to follow whoever lacks that change, and this one may be the only other one that has it.
+bool replica_stands(const struct bt_replica *r);
+
 // Votes that decide.
 uint32_t replica_majority(const struct bt_replica *r);
 

@@ -397,6 +397,40 @@ static void r399_who_lacks_a_body_for_good_gets_the_leaders_state(void **state)
     bed_close(b);
 }
 
+// The state goes there in pieces, and signs of life are answered in between: what they acknowledge is no reason to
+// begin with the first piece again.
+static void r399_a_sign_of_life_does_not_begin_the_state_again(void **state)
+{
+    (void)state;
+    static uint8_t bytes[4000];
+    struct bed *b = opened(1, 3, 8);
+    bed_lead(b);
+    request(b, 1, false, "first");
+    bed_done(b);
+    uint64_t index = bed_status(b).last, offset = 0;
+    lacks_for_good(b, 3, index);
+    bed_ack(b, 2, index);
+    bt_replica_applied(b->r, index);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, index, bytes, sizeof bytes), BT_REPLICA_OK);
+    bed_done(b);
+    while (offset < sizeof bytes) {
+        bed_forget(b);
+        bed_ack(b, 2, index);
+        bed_ack(b, 3, index - 1);
+        bed_wait(b, 2 * b->c.heartbeat_ns);
+        const struct bt_group_message *piece = bed_last(b, BT_GROUP_SNAPSHOT, 3);
+        assert_non_null(piece);
+        assert_int_equal(piece->snapshot.offset, offset);
+        offset += piece->snapshot.length;
+        struct bt_group_message m = bed_message(BT_GROUP_SNAPSHOT_REPLY, 3, bed_status(b).term);
+        m.snapshot_reply = (struct bt_group_snapshot_reply){.last_index = index, .offset = offset};
+        if (offset < sizeof bytes) {
+            bed_deliver(b, &m);
+        }
+    }
+    bed_close(b);
+}
+
 static void r399_a_leader_whose_entry_no_majority_can_hold_hands_over(void **state)
 {
     (void)state;
@@ -450,6 +484,7 @@ int main(void)
         cmocka_unit_test(r399_who_asked_in_vain_asks_ever_less),
         cmocka_unit_test(r399_the_leader_is_told_that_nobody_has_it),
         cmocka_unit_test(r399_who_lacks_a_body_for_good_gets_the_leaders_state),
+        cmocka_unit_test(r399_a_sign_of_life_does_not_begin_the_state_again),
         cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
         cmocka_unit_test(a_raft_group_takes_no_requests_and_answers_no_questions),
     };

@@ -96,6 +96,82 @@ static void r350_a_removed_leader_counts_without_itself_and_leaves(void **state)
     bed_close(b);
 }
 
+static void grant(struct bed *b, uint16_t from, uint32_t flags)
+{
+    struct bt_group_message m = bed_message(BT_GROUP_VOTE_REPLY, from, bed_status(b).term);
+    uint64_t asked = bed_status(b).term + ((flags & BT_GROUP_PRE) != 0);
+    m.vote = (struct bt_group_vote){.flags = flags | BT_GROUP_YES, .asked = asked};
+    bed_deliver(b, &m);
+}
+
+static void until(struct bed *b, enum bt_replica_role role)
+{
+    for (int i = 0; i < 400 && bed_status(b).role != role; i++) {
+        bed_wait(b, BED_MS);
+    }
+    assert_int_equal(bed_status(b).role, role);
+}
+
+// Whoever lacks the change needs votes of those who have it, and does not get them. Of those only the removed member
+// may be left: it leads until the change is committed.
+static void r350_who_is_removed_leads_until_that_is_committed(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    assert_int_equal(change(b, BT_REPLICA_REMOVE, 1), BT_REPLICA_OK);
+    bed_done(b);
+    until(b, BT_REPLICA_FOLLOWER); // nobody answers
+    bed_forget(b);
+    until(b, BT_REPLICA_ASKING);
+    assert_non_null(bed_last(b, BT_GROUP_VOTE, 2));
+    grant(b, 2, BT_GROUP_PRE);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_ASKING); // its own vote counts nothing
+    grant(b, 3, BT_GROUP_PRE);
+    bed_done(b);
+    grant(b, 2, 0);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_CANDIDATE);
+    grant(b, 3, 0);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+    bed_done(b);
+    uint64_t last = bed_status(b).last;
+    bed_ack(b, 2, last);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+    bed_ack(b, 3, last);
+    assert_int_equal(bed_status(b).commit, last);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    bed_forget(b);
+    bed_wait(b, 1000 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
+static void configured(struct bed *b, uint64_t prev, const struct bt_group_config *c)
+{
+    uint8_t body[BT_GROUP_CONFIG_MAX];
+    uint32_t n = (uint32_t)bt_group_config_encode(body, sizeof body, c);
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND, 2, 1);
+    m.append = (struct bt_group_append){.prev_index = prev, .prev_term = prev > 0, .count = 1};
+    m.append.entry[0] = (struct bt_entry){.term = 1, .kind = BT_ENTRY_CONFIG, .body = body, .length = n};
+    bed_deliver(b, &m);
+    bed_done(b);
+}
+
+static void r350_a_learner_that_is_removed_never_leads(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(4, 3);
+    struct bt_group_config with = bed_voters(4), without = bed_voters(3);
+    with.member[3].role = BT_GROUP_LEARNER;
+    configured(b, 0, &with);
+    configured(b, 1, &without);
+    assert_int_equal(bed_status(b).config_index, 2);
+    assert_int_equal(bed_status(b).commit, 0);
+    bed_wait(b, 1000 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
 static void r350_a_change_is_taken_back_with_its_entry(void **state)
 {
     (void)state;
@@ -135,6 +211,8 @@ int main(void)
         cmocka_unit_test(r350_one_change_at_a_time_in_force_once_appended),
         cmocka_unit_test(r350_a_learner_is_no_part_of_a_majority),
         cmocka_unit_test(r350_a_removed_leader_counts_without_itself_and_leaves),
+        cmocka_unit_test(r350_who_is_removed_leads_until_that_is_committed),
+        cmocka_unit_test(r350_a_learner_that_is_removed_never_leads),
         cmocka_unit_test(r350_a_change_is_taken_back_with_its_entry),
         cmocka_unit_test(r350_the_last_voter_stays),
     };
