@@ -282,7 +282,7 @@ static void routers_option(struct draft *d)
     in_front(d, add_routers);
 }
 
-/* Of the options one fault at a time, and of what F, L and count say. */
+/* Two faults are about different things: what lies behind a fault of the same is often not read. */
 enum about { ABOUT_PACKET, ABOUT_SHAPE, ABOUT_OPTIONS, ABOUT_POLICY };
 
 static const struct {
@@ -294,7 +294,8 @@ static const struct {
     {no_index, ABOUT_SHAPE},          {not_first, ABOUT_SHAPE},       {other_policy, ABOUT_POLICY},
     {other_policy, ABOUT_POLICY},     {short_datagram, ABOUT_PACKET}, {other_magic, ABOUT_PACKET},
     {small_header, ABOUT_PACKET},     {header_beyond, ABOUT_PACKET},  {other_type, ABOUT_PACKET},
-    {bad_source, ABOUT_PACKET},       {odd_header, ABOUT_PACKET},
+    {bad_source, ABOUT_PACKET},       {bad_source, ABOUT_PACKET},     {bad_source, ABOUT_PACKET},
+    {odd_header, ABOUT_PACKET},
 };
 
 enum { FAULTS = sizeof faults / sizeof *faults };

@@ -256,7 +256,7 @@ static enum sim_request_kind draw_kind(struct story *s)
         return SIM_REQUEST_WHOLE;
     }
     if (dice < 93 || !has_room(s)) {
-        return dice < 85 ? SIM_REQUEST_ONE : SIM_REQUEST_TWO;
+        return dice < 82 ? SIM_REQUEST_ONE : SIM_REQUEST_TWO;
     }
     return (enum sim_request_kind)(SIM_REQUEST_UNREAD + below(s, 3));
 }

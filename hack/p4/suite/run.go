@@ -333,7 +333,7 @@ const (
 	mutationSegments = 5_000
 	mutationMessages = 20_000
 	mutationRequests = 20_000
-	mutationBeside   = 5_000
+	mutationBeside   = 30_000
 )
 
 func (r *runner) mutations() error {
