@@ -200,7 +200,7 @@ sim-short: ## Some of the figures, fewer seeds and a third of the planted bugs, 
 
 P4_CHECK := build/bin/p4check suite
 p4: ## The P4 programs of a switch (router, crab, slog, aggregator, box) in a checker of our own, not in a compiler: vectors, STF files, both architectures, a million events beside the simulator, Tofino's discipline, planted bugs (5 min)
-p4: P4_RUN := --events=1000000 --frames=400000 --segments=200000 --messages=1000000 --requests=1000000 --template-ns=20
+p4: P4_RUN := --events=1000000 --frames=400000 --segments=200000 --messages=1000000 --requests=1000000 --beside=500000 --template-ns=20
 p4: P4_FUZZ := hack/p4/model:FuzzSource hack/p4/stf:FuzzReplay operator/internal/switches/link:FuzzHostileServer
 p4-short: ## The same with 100,000 events (45 s of CPU)
 p4-short: P4_RUN := --events=100000 --frames=12000

@@ -9,6 +9,7 @@
 #include "switch_aggregator.h"
 #include "switch_box.h"
 #include "switch_crab.h"
+#include "switch_software.h"
 #include "switch_story.h"
 
 static const char usage_text[] =
@@ -18,39 +19,38 @@ static const char usage_text[] =
     "its\n"
     "pipeline decides (R-129 to R-132, W-2 to W-7), for hack/p4 to compare the program for switches with.\n"
     "\n"
-    "  --program=router|crab|aggregator|box  (default router); crab: TCP segments, and what bobtail-crab-lb's code "
+    "  --program=router|crab|aggregator|box|software  (default router); crab: TCP segments, and what bobtail-crab-lb's "
+    "code "
     "makes of\n"
     "                them; aggregator: messages of a replication group, and what the software's aggregator makes of "
     "them;\n"
-    "                box: its clients' requests, and what the software's flow-control box says to them\n"
+    "                box: its clients' requests, and what the software's flow-control box says to them; software: "
+    "requests,\n"
+    "                whole and broken ones, and what the software's router does with them\n"
     "  --events=N    packets that pass the switch, at least (default 100000)\n"
     "  --seed=N      (default 1)\n"
     "  --out=FILE    where the lines go (default: standard output)\n";
 
-enum { ROUTER, CRAB, AGGREGATOR, BOX, PROGRAMS };
+enum { ROUTER, CRAB, AGGREGATOR, BOX, SOFTWARE, PROGRAMS };
 
 static const char *program_name(uint32_t i)
 {
-    static const char *const names[] = {"router", "crab", "aggregator", "box"};
+    static const char *const names[] = {"router", "crab", "aggregator", "box", "software"};
     return names[i];
 }
 
 /* Returns how many workers lack credits at the end. */
 static uint64_t tell(uint32_t program, uint64_t seed, uint64_t events, FILE *out)
 {
-    if (program == CRAB) {
-        sim_switch_crab(seed, events, out);
-        return 0;
+    static void (*const others[PROGRAMS])(uint64_t, uint64_t, FILE *) = {[CRAB] = sim_switch_crab,
+                                                                         [AGGREGATOR] = sim_switch_aggregator,
+                                                                         [BOX] = sim_switch_box,
+                                                                         [SOFTWARE] = sim_switch_software};
+    if (program == ROUTER) {
+        return sim_switch_story(seed, events, out);
     }
-    if (program == AGGREGATOR) {
-        sim_switch_aggregator(seed, events, out);
-        return 0;
-    }
-    if (program == BOX) {
-        sim_switch_box(seed, events, out);
-        return 0;
-    }
-    return sim_switch_story(seed, events, out);
+    others[program](seed, events, out);
+    return 0;
 }
 
 int sim_command_switch(int argc, char **argv)

@@ -138,15 +138,20 @@
     // The first option is judged here, those behind it by the worker.
     state judge_option {
         transition select(hdr.four.kind, hdr.four.length) {
+            (0, _): judge_flags; // padding: one byte
+            (_, 0 &&& 0xfe): bad_option_length;
             (0x80 &&& 0x80, _): must_understand;
-            (1, _): from_router;
-            (2, _): from_router;
-            (5, _): from_router;
-            (6, _): from_router;
+            (1, 8): from_router;
+            (1, 20): from_router;
+            (2, 12): from_router;
+            (5, 6): from_router;
+            (6, 6): from_router;
             (3, 4): class_option;
-            (3, _): bad_option_length;
             (4, 10): judge_flags;
-            (4, _): bad_option_length;
+            (7, 18): judge_flags;
+            (8, 4): judge_flags;
+            (0 &&& 0xf8, _): bad_option_length; // 1 to 7, which are known
+            (8, _): bad_option_length;
             default: judge_flags;
         }
     }
@@ -166,13 +171,25 @@
         transition accept;
     }
 
-    // Nothing is known to be refused before it is known whom to answer.
+    // As judge_flags: what is no request has no answer.
     state must_understand {
-        transition select(hdr.r2p2.first, hdr.ipv4.src, hdr.udp.src) {
-            (0, _, _): bad_type;
-            (_, 0xe0000000 &&& 0xe0000000, _): bad_source;
-            (_, 0, _): bad_source;
-            (_, _, 0): bad_source;
+        transition select(hdr.r2p2.first, hdr.r2p2.last, hdr.r2p2.count) {
+            (1, 1, 1): other_option;
+            (1, _, 0): bad_count;
+            (1, 0, 1): bad_single;
+            (1, 0, _): other_option;
+            (1, 1, _): bad_single;
+            (0, _, 0): bad_index;
+            default: bad_type;
+        }
+    }
+
+    // Nothing is known to be refused before it is known whom to answer.
+    state other_option {
+        transition select(hdr.ipv4.src, hdr.udp.src) {
+            (0xe0000000 &&& 0xe0000000, _): bad_source;
+            (0, _): bad_source;
+            (_, 0): bad_source;
             default: refused_option;
         }
     }

@@ -511,9 +511,7 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 bad(R_SOURCE);
             } else if (meta.bad_checksum == 1) {
                 bad(R_CHECKSUM);
-            } else if (meta.fault == R_POLICY || meta.fault == R_OPTION) {
-                refuse(meta.fault);
-            } else if (meta.fault != R_NONE) {
+            } else if (meta.fault != R_NONE && meta.fault != R_POLICY && meta.fault != R_OPTION) {
                 bad(meta.fault);
             } else if (hdr.r2p2.kind != R2P2_REQUEST) {
                 bad(R_TYPE);
@@ -521,6 +519,8 @@ control Route(inout headers_t hdr, inout meta_t meta, in port_t in_port, in bit<
                 bad(R_LENGTH);
             } else if (meta.room[15:15] == 1 || meta.room < 8) {
                 bad(R_SIZE);
+            } else if (meta.fault != R_NONE) {
+                refuse(meta.fault);
             } else if (hdr.udp.length > 1472 || hdr.r2p2.size > 56) {
                 refuse(R_NO_ROOM);
             } else {

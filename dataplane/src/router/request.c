@@ -21,6 +21,9 @@ static enum bt_mcase judge_request(const struct bt_router *r, const struct bt_pk
     if (bad_source(r, &pkt->src)) {
         return BT_M23;
     }
+    if ((hdr->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG | BT_HAS_ROUTER | BT_HAS_COPY)) != 0) {
+        return BT_M_FORWARDER; /* only routers write these, and a DROP would not find the client */
+    }
     if (m != BT_M_OK) {
         return m;
     }
@@ -29,9 +32,6 @@ static enum bt_mcase judge_request(const struct bt_router *r, const struct bt_pk
     }
     if (r->max_payload != 0 && pkt->len > r->max_payload) {
         return BT_M14;
-    }
-    if ((hdr->opt.present & (BT_HAS_FORWARDED | BT_HAS_TAG | BT_HAS_ROUTER | BT_HAS_COPY)) != 0) {
-        return BT_M_FORWARDER; /* only routers write these, and no router is in front of us */
     }
     return BT_M_OK;
 }

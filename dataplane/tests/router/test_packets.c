@@ -36,6 +36,12 @@ static const struct bad bad_requests[] = {
     {"forwarded-for from a client", BT_M_FORWARDER, {0xcc, 16, 0, 0xc0, 0, 1, 0, 1, 1, 8, 1, 2, 10, 0, 0, 9}, 16},
     {"tag from a client", BT_M_FORWARDER, {0xcc, 20, 0, 0xc0, 0, 1, 0, 1, 2, 12, 1}, 20},
     {"router id from a client", BT_M_FORWARDER, {0xcc, 16, 0, 0xc0, 0, 1, 0, 1, 5, 6, 1, 2, 3, 4}, 16},
+    /* a DROP would go to whoever forwarded it */
+    {"router id and a policy unknown", BT_M_FORWARDER, {0xcc, 16, 9, 0xc0, 0, 1, 0, 1, 5, 6, 1, 2, 3, 4}, 16},
+    {"forwarded-for and a critical option",
+     BT_M_FORWARDER,
+     {0xcc, 20, 0, 0xc0, 0, 1, 0, 1, 1, 8, 1, 2, 10, 0, 0, 9, 0x80, 4, 0, 0},
+     20},
 };
 
 /* every one is counted by its case, nothing is sent and no state changes. */

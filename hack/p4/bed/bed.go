@@ -15,7 +15,7 @@ const (
 	ClientPort  = 3 // ports of the switch
 	WorkerPort  = 7
 	MemberPort  = 8100
-	routerLabel = 0x3a5f1c29
+	routerLabel = 0x3aeab309 // bt_router_id of its request address
 )
 
 // The ways to choose a worker.

@@ -3,7 +3,6 @@
 package suite
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/hex"
 	"fmt"
@@ -19,37 +18,28 @@ import (
 // Aggregated is what came of giving a group's messages to both architectures of the aggregator
 // (dataplane/sim/switch_aggregator.h).
 type Aggregated struct {
-	Events, Differences, ShellDifferences, Odd uint64
-	Recirculations                             uint64 // of frames of groups of nine
-	First                                      []string
+	Findings
+	Recirculations uint64 // of frames of groups of nine
 }
 
 // aggregators are the same switch in both architectures.
 type aggregators [2]*bed.Aggregator
 
 type aggregatorPlayer struct {
-	progs  [2]*model.Program
-	both   aggregators // get what the simulator's lines say
-	rough  aggregators // and these what was broken on its way, too
-	group  bed.Group
-	rng    *rand.Rand
-	line   int
-	result *Aggregated
+	progs [2]*model.Program
+	both  aggregators // get what the simulator's lines say
+	rough aggregators // and these what was broken on its way, too
+	group bed.Group
+	rng   *rand.Rand
+	*Aggregated
 }
 
 // PlayAggregator reads the simulator's lines and compares.
 func PlayAggregator(lines io.Reader, v1, tna *model.Program, most uint64) (*Aggregated, error) {
-	p := &aggregatorPlayer{progs: [2]*model.Program{v1, tna}, rng: rand.New(rand.NewPCG(5, 1)), result: &Aggregated{}}
-	in := bufio.NewScanner(lines)
-	in.Buffer(nil, 1<<16)
-	for in.Scan() && p.result.Differences+p.result.ShellDifferences < most {
-		p.line++
-		if err := p.event(strings.Fields(in.Text())); err != nil {
-			return p.result, fmt.Errorf("line %d: %w", p.line, err)
-		}
-	}
+	p := &aggregatorPlayer{progs: [2]*model.Program{v1, tna}, rng: rand.New(rand.NewPCG(5, 1)), Aggregated: &Aggregated{}}
+	err := p.play(lines, most, p.event)
 	p.odd()
-	return p.result, in.Err()
+	return p.Aggregated, err
 }
 
 func (p *aggregatorPlayer) event(f []string) error {
@@ -100,9 +90,8 @@ func (p *aggregatorPlayer) members(f []string) error {
 
 func (p *aggregatorPlayer) odd() {
 	for _, a := range append(p.both[:], p.rough[:]...) {
-		if a != nil && a.Odd() > 0 {
-			p.result.Odd += a.Odd()
-			p.note("things that should not be: " + a.LastOdd)
+		if a != nil {
+			p.oddOf(a.Machine)
 		}
 	}
 }
@@ -121,12 +110,6 @@ func (p *aggregatorPlayer) fresh() error {
 	return nil
 }
 
-func (p *aggregatorPlayer) note(what string) {
-	if len(p.result.First) < shownDifferences {
-		p.result.First = append(p.result.First, fmt.Sprintf("message of line %d: %s", p.line, what))
-	}
-}
-
 func (p *aggregatorPlayer) message(f []string) error {
 	from, err := strconv.ParseUint(f[1], 10, 16)
 	in, err2 := hex.DecodeString(f[3])
@@ -135,7 +118,7 @@ func (p *aggregatorPlayer) message(f []string) error {
 	}
 	frame := bed.FromMember(p.both[0].SlotOf(uint16(from)), in)
 	out, reason, changes := p.pass(p.both, frame)
-	p.result.Events++
+	p.Events++
 	want, err := p.wanted(f, frame)
 	if err != nil {
 		return err
@@ -159,11 +142,6 @@ func (p *aggregatorPlayer) judge(want string, reason int, changes uint64) {
 	if r < bed.AggregatorReason["stale"] && changes > 0 {
 		p.differs("%s, and registers changed", want)
 	}
-}
-
-func (p *aggregatorPlayer) differs(format string, args ...any) {
-	p.result.Differences++
-	p.note(fmt.Sprintf(format, args...))
 }
 
 // wanted is each frame that the software's aggregator would have sent.
@@ -225,7 +203,7 @@ func (p *aggregatorPlayer) pass(through aggregators, frame model.Frame) ([]model
 		}
 		for _, f := range outs[i] {
 			if f.Loop && len(p.group.Members) == bed.GroupSlots {
-				p.result.Recirculations++
+				p.Recirculations++
 			}
 		}
 	}
@@ -233,10 +211,7 @@ func (p *aggregatorPlayer) pass(through aggregators, frame model.Frame) ([]model
 	if reasons[0] != reasons[1] || (changes[0] > 0) != (changes[1] > 0) {
 		what += fmt.Sprintf(" reasons %d and %d, %d and %d words changed", reasons[0], reasons[1], changes[0], changes[1])
 	}
-	if what != "" {
-		p.result.ShellDifferences++
-		p.note(fmt.Sprintf("%x: %s", frame.Data, what))
-	}
+	p.shellsDiffer(frame.Data, what)
 	return outs[0], reasons[0], changes[0]
 }
 

@@ -3,14 +3,12 @@
 package suite
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 
 	"github.com/bobtail-dev/bobtail/hack/p4/bed"
 	"github.com/bobtail-dev/bobtail/hack/p4/model"
@@ -19,9 +17,8 @@ import (
 // Boxed is what came of giving requests and FEEDBACK to both architectures of the flow-control box
 // (dataplane/sim/switch_box.h).
 type Boxed struct {
-	Events, Differences, ShellDifferences, Odd uint64
-	AboveLimit                                 uint64 // of requests in the group at once
-	First                                      []string
+	Findings
+	AboveLimit uint64 // of requests in the group at once
 }
 
 type boxPlayer struct {
@@ -31,8 +28,7 @@ type boxPlayer struct {
 	slots, base uint64
 	inside      map[string]uint64 // when who is in the group came
 	rng         *rand.Rand
-	line        int
-	result      *Boxed
+	*Boxed
 }
 
 // boxStay is how long a request is in the group that nobody answers, in the program's units.
@@ -40,16 +36,10 @@ const boxStay = 2048
 
 // PlayBox reads the simulator's lines and compares.
 func PlayBox(lines io.Reader, v1, tna *model.Program, most uint64) (*Boxed, error) {
-	p := &boxPlayer{progs: [2]*model.Program{v1, tna}, rng: rand.New(rand.NewPCG(5, 1)), result: &Boxed{}}
-	in := bufio.NewScanner(lines)
-	for in.Scan() && p.result.Differences+p.result.ShellDifferences < most {
-		p.line++
-		if err := p.event(strings.Fields(in.Text())); err != nil {
-			return p.result, fmt.Errorf("line %d: %w", p.line, err)
-		}
-	}
+	p := &boxPlayer{progs: [2]*model.Program{v1, tna}, rng: rand.New(rand.NewPCG(5, 1)), Boxed: &Boxed{}}
+	err := p.play(lines, most, p.event)
 	p.odd()
-	return p.result, in.Err()
+	return p.Boxed, err
 }
 
 func (p *boxPlayer) event(f []string) error {
@@ -99,22 +89,10 @@ func (p *boxPlayer) fresh() error {
 
 func (p *boxPlayer) odd() {
 	for _, b := range append(p.both[:], p.rough[:]...) {
-		if b != nil && b.Odd() > 0 {
-			p.result.Odd += b.Odd()
-			p.note("things that should not be: " + b.LastOdd)
+		if b != nil {
+			p.oddOf(b.Machine)
 		}
 	}
-}
-
-func (p *boxPlayer) note(what string) {
-	if len(p.result.First) < shownDifferences {
-		p.result.First = append(p.result.First, fmt.Sprintf("packet of line %d: %s", p.line, what))
-	}
-}
-
-func (p *boxPlayer) differs(format string, args ...any) {
-	p.result.Differences++
-	p.note(fmt.Sprintf(format, args...))
 }
 
 // packet of a line: when, client, port and id.
@@ -126,7 +104,7 @@ func (p *boxPlayer) packet(asks bool, n []uint64, want string) {
 		fb := bed.Feedback{Flags: bed.Pair, N: 1, Incarnation: 7, Client: uint32(n[1]), Port: uint16(n[2]), ReqID: uint16(n[3])}
 		frame = bed.TellBox(1+p.rng.IntN(bed.BoxMembers), fb.Bytes())
 	}
-	p.result.Events++
+	p.Events++
 	out, reason := p.pass(p.both, n[0], frame)
 	if r := bed.BoxReason[want]; r != reason {
 		p.differs("want %s, got reason %d", want, reason)
@@ -199,8 +177,8 @@ func (p *boxPlayer) bound(pair string, now uint64, reason int) {
 		delete(p.inside, pair)
 	}
 	if uint64(len(p.inside)) > p.slots {
-		p.result.AboveLimit++
-		p.note(fmt.Sprintf("%d requests are in a group of %d slots", len(p.inside), p.slots))
+		p.AboveLimit++
+		p.note("%d requests are in a group of %d slots", len(p.inside), p.slots)
 	}
 }
 
@@ -225,10 +203,7 @@ func (p *boxPlayer) pass(through [2]*bed.Box, now uint64, frame model.Frame) ([]
 	if reasons[0] != reasons[1] || passes[0] != passes[1] {
 		what += fmt.Sprintf(" reasons %d and %d, %d and %d passes", reasons[0], reasons[1], passes[0], passes[1])
 	}
-	if what != "" {
-		p.result.ShellDifferences++
-		p.note(fmt.Sprintf("%x: %s", frame.Data, what))
-	}
+	p.shellsDiffer(frame.Data, what)
 	if most := 1 + btoi(reasons[0] == bed.BoxReason["busy"]); passes[0] > most {
 		p.differs("%d passes of reason %d", passes[0], reasons[0])
 	}

@@ -3,7 +3,6 @@
 package suite
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
@@ -18,9 +17,8 @@ import (
 
 // Balanced is what came of giving segments to both architectures of the balancer (dataplane/sim/switch_crab.h).
 type Balanced struct {
-	Segments, Differences, ShellDifferences, Odd uint64
-	Unread                                       uint64 // SYNs whose options the program does not read
-	First                                        []string
+	Findings
+	Unread uint64 // SYNs whose options the program does not read
 }
 
 type crabPlayer struct {
@@ -32,8 +30,7 @@ type crabPlayer struct {
 	last    map[uint16]crabGiven // by place: the last SYN there
 	spared  *bed.Balancer        // the same VIP with a fall-back, where it has none: says why a packet would have taken it
 	now     uint64
-	line    int
-	result  *Balanced
+	*Balanced
 }
 
 // crabGiven is whom a SYN was given to.
@@ -45,36 +42,26 @@ type crabGiven struct {
 
 // PlayCrab reads the simulator's lines and compares.
 func PlayCrab(lines io.Reader, v1, tna *model.Program, most uint64) (*Balanced, error) {
-	p := &crabPlayer{v1: v1, tna: tna, rng: rand.New(rand.NewPCG(3, 1)), result: &Balanced{}}
-	in := bufio.NewScanner(lines)
-	in.Buffer(nil, 1<<16)
-	for in.Scan() && p.result.Differences+p.result.ShellDifferences < most {
-		p.line++
-		f := strings.Fields(in.Text())
-		var err error
-		switch {
-		case len(f) == 4 && f[0] == "E":
-			err = p.episode(f)
-		case len(f) == 5 && f[0] == "S" && p.both[0] != nil:
-			err = p.segment(f)
-		default:
-			err = fmt.Errorf("no line of bobtail-sim switch --program=crab")
-		}
-		if err != nil {
-			return p.result, fmt.Errorf("line %d: %w", p.line, err)
-		}
-	}
+	p := &crabPlayer{v1: v1, tna: tna, rng: rand.New(rand.NewPCG(3, 1)), Balanced: &Balanced{}}
+	err := p.play(lines, most, p.event)
 	p.odd()
-	return p.result, in.Err()
+	return p.Balanced, err
+}
+
+func (p *crabPlayer) event(f []string) error {
+	switch {
+	case len(f) == 4 && f[0] == "E":
+		return p.episode(f)
+	case len(f) == 5 && f[0] == "S" && p.both[0] != nil:
+		return p.segment(f)
+	}
+	return fmt.Errorf("no line of bobtail-sim switch --program=crab")
 }
 
 func (p *crabPlayer) odd() {
 	for _, b := range p.both {
 		if b != nil {
-			p.result.Odd += b.Odd()
-			if b.Odd() > 0 && len(p.result.First) < shownDifferences {
-				p.result.First = append(p.result.First, "things that should not be: "+b.LastOdd)
-			}
+			p.oddOf(b.Machine)
 		}
 	}
 }
@@ -103,13 +90,6 @@ func (p *crabPlayer) episode(f []string) error {
 	return nil
 }
 
-func (p *crabPlayer) differs(format string, args ...any) {
-	p.result.Differences++
-	if len(p.result.First) < shownDifferences {
-		p.result.First = append(p.result.First, fmt.Sprintf("segment of line %d: ", p.line)+fmt.Sprintf(format, args...))
-	}
-}
-
 func (p *crabPlayer) segment(f []string) error {
 	if _, err := fmt.Sscan(f[1], &p.now); err != nil {
 		return err
@@ -119,7 +99,7 @@ func (p *crabPlayer) segment(f []string) error {
 		return err
 	}
 	out, reason := p.pass(bed.Packet(in))
-	p.result.Segments++
+	p.Events++
 	if f[4] == "-" {
 		p.nothing(in, out, f[2])
 	} else if want, err := hex.DecodeString(f[4]); err != nil {
@@ -163,12 +143,7 @@ func (p *crabPlayer) pass(data []byte) ([]model.Frame, int) {
 	if reasons[0] != reasons[1] {
 		what += fmt.Sprintf(" reasons %d and %d", reasons[0], reasons[1])
 	}
-	if what != "" {
-		p.result.ShellDifferences++
-		if len(p.result.First) < shownDifferences {
-			p.result.First = append(p.result.First, fmt.Sprintf("line %d, %x: %s", p.line, data, what))
-		}
-	}
+	p.shellsDiffer(data, what)
 	if (reasons[0] == bed.CrabRedirected || reasons[0] == bed.CrabInserted) && len(outs[0]) == 1 {
 		p.chosen(data[14:], outs[0][0])
 	}
@@ -224,7 +199,7 @@ func (p *crabPlayer) unreadHere(in []byte, out []model.Frame, reason int) bool {
 // something: the software sent a packet. Its server is its own choice; the rest is the same, byte by byte.
 func (p *crabPlayer) something(in []byte, out []model.Frame, want []byte, what string, reason int) {
 	if p.unreadHere(in, out, reason) {
-		p.result.Unread++
+		p.Unread++
 		return
 	}
 	if len(out) != 1 || len(out[0].Data) < 14+len(want) && reason != bed.CrabUnread {
@@ -232,7 +207,7 @@ func (p *crabPlayer) something(in []byte, out []model.Frame, want []byte, what s
 		return
 	}
 	if reason == bed.CrabUnread && what != "not_syn" {
-		p.result.Unread++
+		p.Unread++
 		return
 	}
 	got := bytes.Clone(out[0].Data[14 : 14+len(want)])

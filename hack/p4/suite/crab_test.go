@@ -42,7 +42,7 @@ func TestCrab(t *testing.T) {
 	if r.Odd != 0 {
 		t.Errorf("%d odd accesses", r.Odd)
 	}
-	t.Logf("%d segments, %d with options that are not read", r.Segments, r.Unread)
+	t.Logf("%d segments, %d with options that are not read", r.Events, r.Unread)
 }
 
 // C-20, C-21: wherever among a SYN's options the placeholder stands, it is written into, or the SYN counts as unread. It is

@@ -20,8 +20,6 @@ type Lockstep struct {
 	First                                []string
 }
 
-const shownDifferences = 10
-
 type player struct {
 	prog    *model.Program
 	sw      *bed.Switch

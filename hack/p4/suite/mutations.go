@@ -62,6 +62,7 @@ type Bench struct {
 	Segments []byte // of bobtail-sim switch --program=crab
 	Messages []byte // of bobtail-sim switch --program=aggregator
 	Requests []byte // of bobtail-sim switch --program=box
+	Beside   []byte // of bobtail-sim switch --program=software
 }
 
 // text of the mutation's file with the bug in it.
@@ -198,6 +199,13 @@ func (b *Bench) noticeRouter(v1, tna *model.Program) (string, error) {
 		}
 		if len(r.First) > 0 || r.Odd > 0 {
 			return "lockstep: " + strings.Join(r.First, "; "), nil
+		}
+		beside, err := PlayBeside(bytes.NewReader(b.Beside), p, 1)
+		if err != nil {
+			return "", err
+		}
+		if len(beside.First) > 0 || beside.Odd > 0 {
+			return "software: " + strings.Join(beside.First, "; "), nil
 		}
 	}
 	n, first, err := Shells(v1, tna, 7, b.Frames)

@@ -25,6 +25,7 @@ type Options struct {
 	Segments                      uint64  // for the balancer of connections
 	Messages                      uint64  // for the aggregator
 	Requests                      uint64  // for the flow-control box
+	Beside                        uint64  // packets for the router and the one in software
 	TemplateNS                    float64 // of the load generator
 }
 
@@ -80,7 +81,7 @@ func Run(o Options, out io.Writer) error {
 		}
 	}
 	r.shells = r.all["router"]
-	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.aggregator, r.box, r.architectures, r.lockstep, r.mutations}
+	steps := []func() error{r.cases, r.vectors, r.discipline, r.crab, r.slog, r.aggregator, r.box, r.architectures, r.lockstep, r.beside, r.mutations}
 	var failed []error
 	for _, step := range steps {
 		failed = append(failed, step())
@@ -188,7 +189,7 @@ func (r *runner) crab() error {
 	}
 	r.fault(one.First...)
 	r.odd += one.ShellDifferences
-	r.note("p4_crab_segments", one.Segments)
+	r.note("p4_crab_segments", one.Events)
 	r.note("p4_crab_differences", one.Differences+one.Odd)
 	r.note("p4_crab_options_unread", one.Unread)
 	return nil
@@ -306,11 +307,33 @@ func (r *runner) lockstep() error {
 	return nil
 }
 
+// beside gives the same packets to the program and to the router in software. The figure counts those of one architecture.
+func (r *runner) beside() error {
+	lines, err := r.lines("software", r.Beside, r.Seed)
+	if err != nil {
+		return err
+	}
+	events, differences := ^uint64(0), uint64(0)
+	for _, s := range shellNames {
+		one, err := PlayBeside(bytes.NewReader(lines), r.shells[s], 1000)
+		if err != nil {
+			return err
+		}
+		r.fault(one.First...)
+		events = min(events, one.Events)
+		differences += one.Differences + one.Odd + one.AboveN
+	}
+	r.note("p4_software_events", events)
+	r.note("p4_software_differences", differences)
+	return nil
+}
+
 const (
 	mutationEvents   = 20_000
 	mutationSegments = 5_000
 	mutationMessages = 20_000
 	mutationRequests = 20_000
+	mutationBeside   = 30_000
 )
 
 func (r *runner) mutations() error {
@@ -334,7 +357,11 @@ func (r *runner) mutations() error {
 	if err != nil {
 		return err
 	}
-	b := &Bench{Root: r.Root, Segments: segments, Messages: messages, Requests: requests, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
+	beside, err := r.lines("software", mutationBeside, r.Seed)
+	if err != nil {
+		return err
+	}
+	b := &Bench{Root: r.Root, Segments: segments, Messages: messages, Requests: requests, Beside: beside, Vectors: filepath.Join(r.Root, "dataplane/tests/vectors/r2p2.json"), Lines: lines, Frames: 3000}
 	planted, missed := uint64(0), uint64(0)
 	for _, m := range rows {
 		what, err := b.Plant(m)

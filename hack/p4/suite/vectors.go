@@ -100,14 +100,17 @@ func expectPacket(v vector, data []byte, feedback bool) expectation {
 	}
 }
 
+// optionLengths of the options that are known, by kind.
+var optionLengths = [...][]byte{1: {8, 20}, 2: {12}, 3: {4}, 4: {10}, 5: {6}, 6: {6}, 7: {18}, 8: {4}}
+
 func expectOption(first []byte, otherwise expectation) expectation {
 	switch kind, length := first[0], first[1]; {
+	case kind != 0 && (length < 2 || int(kind) < len(optionLengths) && !slices.Contains(optionLengths[kind], length)):
+		return discarded(ROptionLength)
 	case kind&0x80 != 0:
 		return expectation{drops, []int{ROption}}
 	case kind == 1 || kind == 2 || kind == 5 || kind == 6:
 		return discarded(RForwarder)
-	case kind == 3 && length != 4 || kind == 4 && length != 10:
-		return discarded(ROptionLength)
 	}
 	return otherwise
 }

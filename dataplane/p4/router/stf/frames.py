@@ -117,6 +117,10 @@ def files():
     bad = [request(magic=0xCB), request(flags=0x40), request(flags=0xC0, count=2), request(flags=0x80), request(flags=0xC0, count=0), b"", ask[:7],
            request(options=bytes([1, 8, 0, 1, 10, 0, 0, 1])), request(options=bytes([3, 3, 0, 0])), bytes([0xCC, 10]) + ask[2:] + b"..", bytes([0xCC, 7]) + ask[2:],
            bytes([0xCC, 64]) + ask[2:], ask[:2] + bytes([0x10]) + ask[3:], feedback(3, 9, 4, 4)]
+    must, unknown = bytes([0x80, 4, 0, 0]), bytes([0x80, 1, 0, 0])  # no DROP for what is broken besides (M-3, M-7, M-8)
+    bad += [request(options=must, count=2), request(options=must, flags=0xA0, count=1), request(options=must, count=0), request(options=unknown),
+            request(options=bytes([7, 17, 0, 0]) + bytes(16)), request(options=bytes([8, 3, 0, 0])),
+            bytes([0xCC, 64]) + request(options=must)[2:], bytes([0xCC, 64]) + request(policy=1)[2:]]
     yield "malformed", service(0, 1) + JOIN + [
         "# R-54: counted, and nothing comes of it.",
         *[packet(CLIENT_PORT, to_router(p)) for p in bad],

@@ -245,6 +245,7 @@ func runSuite(args []string) error {
 	flags.Uint64Var(&o.Segments, "segments", 20_000, "TCP segments to compare with the software's balancer of connections")
 	flags.Uint64Var(&o.Messages, "messages", 100_000, "messages of a replication group to compare with the software's aggregator")
 	flags.Uint64Var(&o.Requests, "requests", 100_000, "requests and FEEDBACK of a replication group to compare with the software's flow-control box")
+	flags.Uint64Var(&o.Beside, "beside", 50_000, "packets to compare with the router in software, of each architecture")
 	flags.Float64Var(&o.TemplateNS, "template-ns", 81.6, "what the load generator needs for a template: 81.6 of 1,000 bytes, 6.72 of 64")
 	flags.StringVar(&o.Simulator, "simulator", "build/dataplane/apps/bobtail-sim/bobtail-sim", "bobtail-sim")
 	flags.StringVar(&o.Measurements, "measurements", "", "where the figures go, as JSON")
