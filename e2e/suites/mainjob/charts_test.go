@@ -32,7 +32,7 @@ func releasedCharts(ctx context.Context, t *testing.T, s *suite) {
 	}
 	failed := 0
 	for _, chart := range append([]string{baseline(s)}, packed...) {
-		if err := upgradeFrom(ctx, s, chart); err != nil {
+		if err := upgradeFrom(ctx, t, s, chart); err != nil {
 			failed++
 			t.Errorf("from %s: %v", filepath.Base(chart), err)
 		}
@@ -50,12 +50,22 @@ func baseline(s *suite) string {
 
 func newChart(s *suite) string { return filepath.Join(s.env.Root, "charts", "bobtail") }
 
+// nobodysKinds are charts whose own kinds no API server takes, with what it says of them: nobody can have them. Their values
+// are tried in charts/reuse_test.go, as those of all others are.
+var nobodysKinds = map[string]string{
+	"bobtail-0.2.0-1.tgz": "properties[router].default: Invalid value: \"object\": no such key: placement",
+}
+
 // upgradeFrom waits for the new operator, and for nothing of the old one. Each chart finds
 // the kinds that it brings itself, as its users had it, and not newer ones.
-func upgradeFrom(ctx context.Context, s *suite, chart string) error {
+func upgradeFrom(ctx context.Context, t *testing.T, s *suite, chart string) error {
 	_, err := s.env.Helm(ctx, "install", "bobtail", chart, "--namespace", harness.SystemNamespace, "--create-namespace",
 		"--set", "image.version="+s.env.Version)
-	if err == nil {
+	switch refused := nobodysKinds[filepath.Base(chart)]; {
+	case err != nil && refused != "" && strings.Contains(err.Error(), refused):
+		t.Logf("from %s: its kinds are refused, so there is nothing to upgrade from", filepath.Base(chart))
+		err = nil
+	case err == nil:
 		_, err = s.env.Helm(ctx, "upgrade", "bobtail", newChart(s), "--namespace", harness.SystemNamespace, "--reuse-values", "--wait", "--timeout", "120s")
 	}
 	_, gone := s.env.Helm(ctx, "uninstall", "bobtail", "--namespace", harness.SystemNamespace, "--wait", "--timeout", "120s")
