@@ -24,9 +24,8 @@ static const char usage_text[] =
     "makes of\n"
     "                them; aggregator: messages of a replication group, and what the software's aggregator makes of "
     "them;\n"
-    "                box: its clients' requests, and what the software's flow-control box says to them; software: "
-    "requests,\n"
-    "                whole and broken ones, and what the software's router does with them\n"
+    "                box: its clients' requests, and what the software's flow-control box says to them;\n"
+    "                software: requests, whole and broken ones, and what the software's router does with them\n"
     "  --events=N    packets that pass the switch, at least (default 100000)\n"
     "  --seed=N      (default 1)\n"
     "  --out=FILE    where the lines go (default: standard output)\n";

@@ -8,11 +8,15 @@
 #include "router/router_config.h"
 #include "stream.h"
 
+/* Of the pair that it names. */
+#define CLIENT      UINT32_C(0x0a000101)
+#define CLIENT_PORT 40000
+
 uint32_t sim_report_write(const struct sim_report *r, uint8_t flags, uint8_t *p)
 {
     struct bt_feedback fb = {.version = 1,
                              .flags = (uint8_t)(flags | (r->leaving ? BT_FEEDBACK_LEAVE : 0)),
-                             .client = bt_addr_v4u(0x0a000101, 40000),
+                             .client = bt_addr_v4u(CLIENT, CLIENT_PORT),
                              .n = (uint16_t)r->n,
                              .incarnation = r->life,
                              .received = r->received,
