@@ -83,7 +83,8 @@ void replica_lack(struct bt_replica *r, const struct bt_group_append *a, uint32_
             continue;
         }
         struct bt_group_meta m = bt_group_meta_get(e->body);
-        if (replica_kept_find(&r->kept, &m) == REPLICA_NOBODY) {
+        // The first one is not here, whatever its request says that waits: the body fits no more.
+        if (i == from || replica_kept_find(&r->kept, &m) == REPLICA_NOBODY) {
             r->lack[r->lacks++] = (struct replica_lack){.of = {.index = e->index, .meta = m}, .kind = e->kind};
         }
     }

@@ -307,6 +307,37 @@ static void r399_who_asked_in_vain_asks_ever_less(void **state)
     bed_close(b);
 }
 
+// It got the request itself, before its key was another one, and the leader sends it whole. It fits no more, so it is
+// what is asked for, and each message with it begins no new round.
+static void r399_what_fits_no_more_is_asked_for_ever_less(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    assert_int_equal(request(b, 1, false, "first"), BT_REPLICA_OK);
+    uint8_t whole[BT_GROUP_META + 5];
+    struct bt_entry e[2] = {announced(b, 1, BT_ENTRY_WRITE, "first"), announced(b, 2, BT_ENTRY_WRITE, "second")};
+    memcpy(whole, e[0].body, BT_GROUP_META);
+    memcpy(whole + BT_GROUP_META, "first", 5);
+    e[0].body = whole;
+    e[0].length = sizeof whole;
+    const uint8_t other[16] = {1};
+    bt_replica_body_key(b->r, other);
+    append(b, 0, e, 2, 0);
+    const struct bt_group_message *q = bed_last(b, BT_GROUP_RECOVERY, 2);
+    assert_non_null(q);
+    assert_int_equal(q->recovery.count, 2);
+    assert_int_equal(q->recovery.lack[0].index, 1);
+    uint32_t n = 0;
+    for (int ms = 0; ms < 1000; ms++) {
+        bed_forget(b);
+        append(b, 0, e, 2, 0);
+        bed_wait(b, BED_MS);
+        n += bed_count(b, BT_GROUP_RECOVERY);
+    }
+    assert_in_range(n, 20, 60);
+    bed_close(b);
+}
+
 // Asks until the leader is told; how many questions that took.
 static uint32_t until_told(struct bed *b, const struct bt_entry *e)
 {
@@ -482,6 +513,7 @@ int main(void)
         cmocka_unit_test(r399_what_fits_no_hash_does_not_wait_again),
         cmocka_unit_test(r328_i13_reads_are_executed_and_answered_by_their_replier_alone),
         cmocka_unit_test(r399_who_asked_in_vain_asks_ever_less),
+        cmocka_unit_test(r399_what_fits_no_more_is_asked_for_ever_less),
         cmocka_unit_test(r399_the_leader_is_told_that_nobody_has_it),
         cmocka_unit_test(r399_who_lacks_a_body_for_good_gets_the_leaders_state),
         cmocka_unit_test(r399_a_sign_of_life_does_not_begin_the_state_again),
