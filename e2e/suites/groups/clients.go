@@ -30,11 +30,12 @@ func LoadImages(ctx context.Context, env *harness.Env, components ...string) err
 	return env.LoadPeer(ctx, "grouppeer", image, components...)
 }
 
-// Manifest of the pod, for a group of its namespace.
+// Manifest of the pod, for a group of its namespace. It is ready once it takes orders.
 func (c Clients) Manifest(group string) string {
 	speaks, target := cmp.Or(c.Speaks, builtIn), cmp.Or(c.Target, fmt.Sprintf("%s.%s.svc.cluster.local:8000", group, c.Namespace))
 	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: %s}, spec: {nodeName: node-a, terminationGracePeriodSeconds: 0,
-  containers: [{name: clients, image: %q, args: [%s, %q]}]}}`, c.Pod, c.Namespace, image, speaks, target)
+  containers: [{name: clients, image: %q, args: [%s, %q],
+    readinessProbe: {exec: {command: [/grouppeer, ready]}, periodSeconds: 1}}]}}`, c.Pod, c.Namespace, image, speaks, target)
 }
 
 // Order has the pod do something: begin NAME CLIENTS, state, or end; and reads what it says.

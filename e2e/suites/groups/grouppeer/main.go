@@ -6,6 +6,7 @@
 //	grouppeer serve ORDERS.NAMESPACE.svc:8000    wait for orders; the group has the built-in service
 //	grouppeer redis CACHE.NAMESPACE.svc:8000     wait for orders; the group is one of Redis servers
 //	grouppeer begin NAME CLIENTS                 let that many clients go
+//	grouppeer ready                              whether it takes orders
 //	grouppeer state                              how many writes were answered so far
 //	grouppeer forget                             measure the longest pause between two answered writes from now on
 //	grouppeer end                                stop them, read every key once more, judge
@@ -67,6 +68,7 @@ func serve(target string, speaks tongue.Tongue) error {
 		return err
 	}
 	for name, order := range map[string]func([]string) (any, error){
+		"ready": func([]string) (any, error) { return true, nil },
 		"begin": p.begin, "state": p.state, "forget": p.forget, "end": p.end, "put": p.put, "get": p.get,
 	} {
 		http.HandleFunc("/"+name, func(w http.ResponseWriter, r *http.Request) {
