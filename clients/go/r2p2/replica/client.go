@@ -39,7 +39,9 @@ type Config struct {
 	Members []string
 	// Timeout of a request whose context ends later or never; default 5 s.
 	Timeout time.Duration
-	// Attempt is how long one member is waited for; default 400 ms.
+	// Attempt is how long one member is waited for; default 400 ms. Once as many said
+	// nothing as are known, none is gone but the group is slow: then it is twice as long,
+	// and so on, or requests that nobody waits for any more would be all it serves.
 	Attempt time.Duration
 	// Local binds the socket to this address; default any.
 	Local netip.Addr
@@ -204,6 +206,7 @@ type asking struct {
 	deadline time.Time
 	maybe    bool // one of them may have been executed
 	pause    time.Duration
+	silent   int // attempts without an answer
 	last     error
 }
 
@@ -217,12 +220,20 @@ func (c *Client) ask(ctx context.Context, r *r2p2.Request) ([]byte, error) {
 		if left <= 0 || ctx.Err() != nil {
 			return nil, a.failed(ctx.Err())
 		}
-		reply, done, err := a.once(ctx, min(left, c.cfg.Attempt))
+		reply, done, err := a.once(ctx, min(left, a.patience()))
 		if done {
 			return reply, err
 		}
 	}
 }
+
+// patience is how long the next member is waited for.
+func (a *asking) patience() time.Duration {
+	rounds := a.silent / max(1, len(a.c.r2p2.Routers()))
+	return a.c.cfg.Attempt << min(rounds, longestDoubling)
+}
+
+const longestDoubling = 16 // of Attempt; a request's own timeout is shorter
 
 // failed says what is known at the end.
 func (a *asking) failed(cause error) error {
@@ -259,6 +270,7 @@ func (a *asking) once(ctx context.Context, wait time.Duration) (reply []byte, do
 		a.rest(ctx)
 	default: // no answer, or only parts of one
 		a.c.stats.timeouts.Add(1)
+		a.silent++
 		a.maybe = a.maybe || a.request.Policy == wire.ReplicatedWrite
 		a.last = err
 		a.c.learn(r.To, netip.AddrPort{})

@@ -170,6 +170,21 @@ func TestAsksAgainUnderTheSameNumber(t *testing.T) {
 }
 
 // what is known at the end of the time.
+// A member whose requests wait longer for their turn than an attempt lasts would do nothing but what nobody waits for any more.
+func TestWaitsLongerForAGroupThatIsSlow(t *testing.T) {
+	m := newMember(t, func(asked) (wire.Type, []byte) {
+		time.Sleep(4 * silence) // one after the other
+		return wire.Reply, []byte{0, 'y'}
+	})
+	c := dial(t, time.Minute, silence, m)
+	if reply, err := c.Write(t.Context(), []byte("w")); err != nil || string(reply) != "y" {
+		t.Fatalf("%q, %v", reply, err)
+	}
+	if n := len(m.requests()); n < 2 || n > 20 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
