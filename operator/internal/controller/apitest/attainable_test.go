@@ -52,10 +52,7 @@ func TestObjectiveBelowTheServiceTime(t *testing.T) {
 	}
 	w.waitWarned(v1alpha1.ReasonServiceAboveObjective, "Attainable is False: "+warning)
 
-	slo.Spec.LatencyMicroseconds = 50_000
-	if err := direct.Update(context.Background(), slo); err != nil {
-		t.Fatal(err)
-	}
+	w.patch(slo, "echo-p99", `{"spec":{"latencyMicroseconds":50000}}`)
 	w.waitObjective("echo-p99", v1alpha1.ConditionAttainable, metav1.ConditionTrue, v1alpha1.ReasonEstimated)
 	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: w.ns, Name: "echo-p99"}, slo); err != nil || slo.Status.Capacity.LowRequestsPerSecond == 0 {
 		t.Errorf("%v, capacity %+v", err, slo.Status.Capacity)

@@ -63,11 +63,10 @@ func (w *world) node(name, version string) (address string) {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = direct.Delete(context.Background(), n) })
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if err := direct.Status().Update(context.Background(), n); err != nil {
-		w.t.Fatal(err)
-	}
+	says(w.t, n, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
 	acknowledge(w.t, name, w.front())
 	a := &v1alpha1.NodeDataplane{}
 	if err := direct.Get(context.Background(), types.NamespacedName{Name: name}, a); err != nil {

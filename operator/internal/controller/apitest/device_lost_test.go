@@ -21,17 +21,15 @@ import (
 // losesDevice does what a kubelet does when the program of a pod, which it started then, has lost its device.
 func (s *sidecar) losesDevice(started time.Time) {
 	s.world.t.Helper()
-	p := s.world.getPod(s.pod)
-	p.Status.StartTime = &metav1.Time{Time: started}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name:  s.role,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 69,
-			Message: "drained\nbobtail-serve error: --driver=dpdk: interface net1 was taken away: the kernel has it no more here\n"}},
-	}}
-	if err := direct.Status().Update(context.Background(), p); err != nil {
-		s.world.t.Fatal(err)
-	}
+	says(s.world.t, s.world.getPod(s.pod), func(p *corev1.Pod) {
+		p.Status.StartTime = &metav1.Time{Time: started}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name:  s.role,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 69,
+				Message: "drained\nbobtail-serve error: --driver=dpdk: interface net1 was taken away: the kernel has it no more here\n"}},
+		}}
+	})
 }
 
 // A pod whose device is gone is named with its program's last words, and evicted when it is not quite new; a healthy one stays.

@@ -183,15 +183,14 @@ func ends(t *testing.T, ns string, exit int32, message string) {
 	lastWords(t, ns, "a-stranger", nil, 0, `{"loads":[{"o":1,"a":1,"v":1,"l":1,"h":1,"c":true}]}`)
 	lastWords(t, ns, "sweep-coordinator-x", []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}, exit, message)
 	now := metav1.Now()
-	job.Status.StartTime, job.Status.Failed = &now, 1
-	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
-			Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", LastTransitionTime: now,
-		})
-	}
-	if err := direct.Status().Update(ctx, job); err != nil {
-		t.Fatal(err)
-	}
+	says(t, job, func(job *batchv1.Job) {
+		job.Status.StartTime, job.Status.Failed = &now, 1
+		for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+			job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+				Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", LastTransitionTime: now,
+			})
+		}
+	})
 }
 
 // lastWords is a pod with the coordinator's labels that ended with a message.
@@ -207,12 +206,11 @@ func lastWords(t *testing.T, ns, name string, owners []metav1.OwnerReference, ex
 	if err := direct.Create(ctx, p); err != nil {
 		t.Fatal(err)
 	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
-		Name: "coordinator", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: message}},
-	}}}
-	if err := direct.Status().Update(ctx, p); err != nil {
-		t.Fatal(err)
-	}
+	says(t, p, func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "coordinator", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exit, Message: message}},
+		}}}
+	})
 }
 
 // The whole way: objects, the coordinator's last words, the status; and nothing is

@@ -86,8 +86,7 @@ func (w *groupWorld) start(place int, disk, revision string) {
 		w.t.Error(err)
 		return
 	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
-	if err := direct.Status().Update(context.Background(), p); err != nil {
+	if err := say(direct, p, runsAt(ip)); err != nil {
 		w.t.Error(err)
 		return
 	}
@@ -172,11 +171,10 @@ func (w *groupWorld) beside(component, name string) *corev1.Pod {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/state", w.acknowledge)
 	w.serve(listener, mux)
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
-	if err := direct.Status().Update(context.Background(), p); err != nil {
-		w.t.Fatal(err)
-	}
+	says(w.t, p, func(p *corev1.Pod) {
+		runsAt(ip)(p)
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	})
 	return p
 }
 

@@ -143,10 +143,9 @@ func TestServiceGetsAnAddress(t *testing.T) {
 	acknowledge(t, "node-b")
 	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonReconciling)
 	b := withNode(t, "node-b")
-	b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-59 * time.Second))}}
-	if err := direct.Status().Update(context.Background(), b); err != nil {
-		t.Fatal(err)
-	}
+	says(t, b, func(b *corev1.Node) {
+		b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Now().Add(-59 * time.Second))}}
+	})
 	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed) // node-b is dead for a minute now
 	acknowledge(t, "node-d")
 	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonReconciling)
@@ -308,13 +307,12 @@ func TestRedirectedNodePorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = direct.Delete(context.Background(), n) })
-	n.Status.VIPs = []v1alpha1.NodeVIP{{
-		Address: "10.1.0.1", Port: s.Spec.Ports[0].NodePort, Namespace: s.Namespace, Service: s.Name,
-		Revision: crabplan.Revision(s), Role: v1alpha1.VIPRoleBalancer, FallBack: "no node with a pod answers",
-	}}
-	if err := direct.Status().Update(context.Background(), n); err != nil {
-		t.Fatal(err)
-	}
+	says(t, n, func(n *v1alpha1.NodeDataplane) {
+		n.Status.VIPs = []v1alpha1.NodeVIP{{
+			Address: "10.1.0.1", Port: s.Spec.Ports[0].NodePort, Namespace: s.Namespace, Service: s.Name,
+			Revision: crabplan.Revision(s), Role: v1alpha1.VIPRoleBalancer, FallBack: "no node with a pod answers",
+		}}
+	})
 	waitService(t, s, v1alpha1.ServiceConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonFallingBack)
 	modify(t, s, func(s *corev1.Service) { delete(s.Annotations, v1alpha1.AnnotationRedirect) })
 	eventually(t, "the conditions go with the annotation", func() (bool, string) {
@@ -374,8 +372,9 @@ func TestNodeDataplaneTakesIPv6(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{"2001:db8:1111:2222:3333:4444:5555:6666", "::1"} {
-		n.Status.VIPs = []v1alpha1.NodeVIP{{Address: address, Port: 80, Namespace: "n", Service: "s", Role: v1alpha1.VIPRoleClient}}
-		if err := direct.Status().Update(context.Background(), n); err != nil {
+		if err := say(direct, n, func(n *v1alpha1.NodeDataplane) {
+			n.Status.VIPs = []v1alpha1.NodeVIP{{Address: address, Port: 80, Namespace: "n", Service: "s", Role: v1alpha1.VIPRoleClient}}
+		}); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

@@ -97,8 +97,7 @@ func (w *world) pod(component string, workers int) *sidecar {
 	if err := w.api.Create(context.Background(), p); err != nil {
 		w.t.Fatal(err)
 	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
-	if err := w.api.Status().Update(context.Background(), p); err != nil {
+	if err := say(w.api, p, runsAt(ip)); err != nil {
 		w.t.Fatal(err)
 	}
 	s := &sidecar{world: w, pod: p.Name, ip: ip, role: component, applied: func(string) string { return "" }}
