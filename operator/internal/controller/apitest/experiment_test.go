@@ -255,8 +255,8 @@ func TestExperimentThatCannotBeRun(t *testing.T) {
 	t.Parallel()
 	ns := experiment(t, `{spec: {load: {requestsPerSecond: 1}}}`)
 	e := waitExperiment(t, ns, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalidExperiment)
-	if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "limit: 15m0s") {
-		t.Errorf("message %q does not name the limit", c.Message)
+	if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "at 1 requests/s: spec.limitSeconds: 15m0s: must be") {
+		t.Errorf("message %q does not name the field", c.Message)
 	}
 	if err := direct.Get(context.Background(), types.NamespacedName{Namespace: ns, Name: "sweep-agents"}, &batchv1.Job{}); err == nil {
 		t.Error("agents were made")

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -177,10 +178,8 @@ func judged(e *v1alpha1.LatencyExperiment, w surroundings) (definition.Definitio
 	}
 	if err == nil {
 		err = lancet.CheckPhases(d.Template(), d.Phases(), int(e.Spec.Agents))
-		for _, load := range d.Experiments() {
-			if bad := load.Validate(); bad != nil {
-				err = errors.Join(err, fmt.Errorf("at %.0f requests/s: %w", load.Load, bad))
-			}
+		if bad := d.CheckExperiments(); bad != nil { // the document has the fields of a measurement in its spec
+			err = errors.Join(err, errors.New(strings.ReplaceAll(bad.Error(), "measurement.", "spec.")))
 		}
 	}
 	return d, err

@@ -190,7 +190,7 @@ func TestBadInput(t *testing.T) {
 		"output":         {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--output=xml", "--plot=x.gif"}, []string{"--output=xml", ".svg"}},
 		"traces of http": {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--trace-share=0.1"}, []string{"traces.share: 0.1", "r2p2", "traces.otlpEndpoint"}},
 		"only measured":  {[]string{"--target=h:1", "--protocol=http", "--rate=1e4", "--local=2", "--latency-agents=2"}, []string{"--latency-agents=2: must be fewer than the agents, 2"}},
-		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"limit: 15m0s", "10000 samples"}},
+		"too slow":       {[]string{"--target=h:1", "--protocol=http", "--rate=1"}, []string{"measurement.limitSeconds: 15m0s", "10000 samples"}},
 		"short phase": {[]string{file(t, "targets: [{host: h, port: 80}]\nprotocol: http\nload: {steps: [{requestsPerSecond: 500, seconds: 1}, {requestsPerSecond: 10, seconds: 9}]}\n"), "--local=2"},
 			[]string{"load: phase 1: 10 requests/s for 9s are 45 samples for each agent"}},
 		"for a switch": {[]string{"../../../../examples/slog/bimodal.yaml"},

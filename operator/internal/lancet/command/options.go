@@ -216,10 +216,8 @@ func (o *options) checkExperiments() error {
 	if o.definition.Validate() != nil {
 		return nil // said already
 	}
-	for _, e := range o.definition.Experiments() {
-		if err := e.Validate(); err != nil {
-			return fmt.Errorf("at %.6g requests/s: %w", e.Load, err)
-		}
+	if err := o.definition.CheckExperiments(); err != nil {
+		return err
 	}
 	return lancet.CheckPhases(o.definition.Template(), o.definition.Phases(), o.local+len(o.agents))
 }
