@@ -237,13 +237,25 @@ func (h *happening) reconfigure() error {
 			if !p.Running() {
 				continue // killed by another event of the round
 			}
-			if err := p.Apply(d); err != nil && p.Running() {
+			if err := applyOnceThere(p, d); err != nil && p.Running() {
 				return err
 			}
 		}
 		time.Sleep(300 * time.Millisecond)
 	}
 	return nil
+}
+
+// applyOnceThere applies to a program that another event of the round may have started just now: it runs, and does not
+// listen yet.
+func applyOnceThere(p *bed.Process, d *config.Document) error {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := p.Apply(d)
+		starts := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
+		if !starts || !p.Running() || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // configurable are the programs that take the bed's document; servers without
