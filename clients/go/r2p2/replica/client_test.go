@@ -169,7 +169,6 @@ func TestAsksAgainUnderTheSameNumber(t *testing.T) {
 	}
 }
 
-// what is known at the end of the time.
 // A member whose requests wait longer for their turn than an attempt lasts would do nothing but what nobody waits for any more.
 func TestWaitsLongerForAGroupThatIsSlow(t *testing.T) {
 	m := newMember(t, func(asked) (wire.Type, []byte) {
@@ -185,6 +184,7 @@ func TestWaitsLongerForAGroupThatIsSlow(t *testing.T) {
 	}
 }
 
+// what is known at the end of the time.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
