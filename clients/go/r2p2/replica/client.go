@@ -230,10 +230,8 @@ func (c *Client) ask(ctx context.Context, r *r2p2.Request) ([]byte, error) {
 // patience is how long the next member is waited for.
 func (a *asking) patience() time.Duration {
 	rounds := a.silent / max(1, len(a.c.r2p2.Routers()))
-	return a.c.cfg.Attempt << min(rounds, longestDoubling)
+	return a.c.cfg.Attempt << rounds // the round before lasted half as long: the request's own timeout bounds both
 }
-
-const longestDoubling = 16 // of Attempt; a request's own timeout is shorter
 
 // failed says what is known at the end.
 func (a *asking) failed(cause error) error {
@@ -270,7 +268,9 @@ func (a *asking) once(ctx context.Context, wait time.Duration) (reply []byte, do
 		a.rest(ctx)
 	default: // no answer, or only parts of one
 		a.c.stats.timeouts.Add(1)
-		a.silent++
+		if errors.Is(err, r2p2.ErrTimeout) {
+			a.silent++
+		}
 		a.maybe = a.maybe || a.request.Policy == wire.ReplicatedWrite
 		a.last = err
 		a.c.learn(r.To, netip.AddrPort{})
