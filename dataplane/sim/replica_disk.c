@@ -222,6 +222,21 @@ static void finish(struct replica_disk *d, uint32_t n)
     d->syncing = 0;
 }
 
+/* The next thing that a log may have written whole: an operation, or one entry of an append. A log writes a batch that
+ * is full, amid an append too. */
+static void finish_next(struct replica_disk *d)
+{
+    struct queued *q = &d->queue[0];
+    if (q->op.kind != BT_STORE_APPEND || q->op.append.count == 1) {
+        finish(d, 1);
+        return;
+    }
+    put_entries(d, q, 1);
+    free((void *)(uintptr_t)q->entry[0].body);
+    q->op.append.count--;
+    memmove(q->entry, q->entry + 1, q->op.append.count * sizeof *q->entry);
+}
+
 enum bt_store_result replica_disk_synced(struct replica_disk *d, uint64_t *generation)
 {
     *generation = d->queue[d->syncing - 1].op.generation;
@@ -305,7 +320,7 @@ static bool open_wal(struct replica_disk *d, uint64_t now)
         return false;
     }
     while (!same(d, &d->recovery) && d->queued > 0) {
-        finish(d, 1);
+        finish_next(d);
     }
     if (!same(d, &d->recovery)) {
         d->why = "the log found neither what was durable nor that and some of what followed";

@@ -14,6 +14,7 @@ import (
 	"github.com/bobtail-dev/bobtail/e2e/switchpeer"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 	"github.com/bobtail-dev/bobtail/operator/internal/switches/link"
+	"github.com/bobtail-dev/bobtail/operator/internal/switches/sven"
 )
 
 // busyPlane counts for one service whenever it is asked: as many requests as are enough, all of one latency. Its clock
@@ -203,5 +204,45 @@ func TestMeasuredWindow(t *testing.T) {
 	record(beyond, edgesOf(d)["a"], 511, 3)
 	if v, _ := beyond.Percentile("50"); v.Bound != ll7.AtLeast {
 		t.Errorf("what is in no bucket is %+v", v)
+	}
+}
+
+// What the latencies of a window say: how many were measured, how many were within the objective, and in which
+// bucket the percentile lies, whatever the order in which they are read.
+func TestJudge(t *testing.T) {
+	o := switches.Objective{Latency: objectiveTicks, Per100k: 99000}
+	bucket := func(ticks uint32) int {
+		for b := range 512 {
+			if lo, hi := o.Range(b); lo <= ticks && ticks <= hi {
+				return b
+			}
+		}
+		t.Fatalf("no bucket counts %d ticks", ticks)
+		return 0
+	}
+	fast, own, slow := bucket(fastTicks), bucket(objectiveTicks), bucket(slowTicks)
+	const tick, beyond = time.Microsecond, 511
+	edge := func(b int) time.Duration { at, _ := o.Edge(b, tick); return at }
+	for name, c := range map[string]struct {
+		by     map[int]uint64
+		within uint64
+		at     time.Duration
+	}{
+		"nothing":                       {nil, 0, 0},
+		"all within":                    {map[int]uint64{fast: 900, own: 100}, 1000, edge(own)},
+		"all but the slowest hundredth": {map[int]uint64{fast: 989, own: 1, slow: 10}, 990, edge(own)},
+		"one above it":                  {map[int]uint64{fast: 989, own: 0, slow: 11}, 989, edge(slow)},
+		"a rank that is rounded up":     {map[int]uint64{fast: 1, slow: 1}, 1, edge(slow)},
+		"more than is measured":         {map[int]uint64{fast: 80, beyond: 20}, 80, sven.Never},
+	} {
+		var report sven.Report
+		judge(&report, o, c.by, tick)
+		var all uint64
+		for _, n := range c.by {
+			all += n
+		}
+		if report.Samples != all || report.Within != c.within || report.Percentile != c.at {
+			t.Errorf("%s: %d samples, %d within, percentile %v; want %d, %d, %v", name, report.Samples, report.Within, report.Percentile, all, c.within, c.at)
+		}
 	}
 }
