@@ -26,6 +26,7 @@ func TestRefusals(t *testing.T) {
 		{`{"v":1,`, CodeInvalidRequest, ""},
 		{`{"v":2,"op":"hello"}`, CodeUnsupportedVersion, "v"},
 		{`{"v":1,"op":"dance"}`, CodeUnknownOperation, "op"},
+		{`{"v":1,"op":"` + strings.Repeat("x", MaxInline-len(`{"v":1,"op":""}`)) + `"}`, CodeUnknownOperation, "op"},
 		{`{"v":1,"op":"apply"}`, CodeInvalidRequest, "config"},
 		{`{"v":1,"op":"apply","hash":"0","config":{}}`, CodeHashMismatch, "hash"},
 		{apply(`{}`), CodeInvalidConfig, "apiVersion"},

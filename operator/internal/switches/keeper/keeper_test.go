@@ -232,6 +232,26 @@ func TestAnotherPrimary(t *testing.T) {
 	}
 }
 
+// W-20: a connection's election id is above the one before it in a term, and begins anew with the next term.
+func TestElectionsOfATerm(t *testing.T) {
+	p, one := peer(t), pipeline(t, 42)
+	var number atomic.Int64
+	number.Store(1)
+	k, _ := start(t, func() Term { return Term{Number: number.Load()} })
+	k.Set("leaf", Desired{Generation: 1, Target: target(p), Identity: "a", Pipeline: one, Wanted: entries(t, one.Info, []uint64{1}, 1), Ranks: ranks, Tag: tag})
+	primaryAs := func(want link.Election) {
+		t.Helper()
+		until(t, k, "leaf", "election id "+want.String(), func(s State) bool { return settled(1)(s) && s.Role.Primary && s.Role.Election == want })
+	}
+	primaryAs(link.ElectionOf(1, 1))
+	p.Cut()
+	primaryAs(link.ElectionOf(1, 2))
+	number.Store(2)
+	primaryAs(link.ElectionOf(2, 1))
+	p.Cut()
+	primaryAs(link.ElectionOf(2, 2))
+}
+
 // W-20: when a later leader comes, an earlier one that does not know it writes nothing
 // any more; and one whose lease is over does not even try, where a switch would let it.
 func TestOldLeaderIsFenced(t *testing.T) {
