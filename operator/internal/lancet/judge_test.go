@@ -197,8 +197,12 @@ func TestTailAsksForWhatItLacks(t *testing.T) {
 	needed := int(stats.SamplesNeeded(0.9999, 0.95))
 	for samples, want := range map[int]int{1000: needed - 5000, 60_000: 60_000} {
 		e.Samples = samples
-		if _, action := judgeInterval(e, round); action.AddSamples != want || action.Failed != CheckInterval {
+		found, action := judgeInterval(e, round)
+		if action.AddSamples != want || action.Failed != CheckInterval {
 			t.Errorf("rounds of %d: %+v, want %d more", samples, action, want)
+		}
+		if len(found) != 1 || found[0].Agent != -1 || found[0].Passed {
+			t.Errorf("what all agents measured together is judged: %+v", found)
 		}
 	}
 }

@@ -277,3 +277,36 @@ func TestK28NobodyWaitsForAKeyThatNobodyHolds(t *testing.T) {
 		}
 	}
 }
+
+// Lost keys still serve while a server and a router run that had them: not one that ends, ended, or was made since.
+func TestWhoHoldsLostKeys(t *testing.T) {
+	lost := time.Unix(1000, 0)
+	pod := func(made time.Time, ends bool) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1"}}
+		if ends {
+			p.DeletionTimestamp = &metav1.Time{Time: lost}
+		}
+		return p
+	}
+	holds, ends, later := pod(lost.Add(-time.Hour), false), pod(lost.Add(-time.Hour), true), pod(lost.Add(time.Second), false)
+	routed, direct := &v1alpha1.RpcService{}, &v1alpha1.RpcService{}
+	direct.Spec.Router.Placement = v1alpha1.PlacementNone
+	for _, c := range []struct {
+		service          *v1alpha1.RpcService
+		servers, routers []*corev1.Pod
+		alive            bool
+	}{
+		{routed, []*corev1.Pod{ends, holds}, []*corev1.Pod{later, holds}, true},
+		{routed, []*corev1.Pod{holds}, []*corev1.Pod{ends}, false}, {routed, []*corev1.Pod{holds}, []*corev1.Pod{later}, false},
+		{routed, []*corev1.Pod{ends, later}, []*corev1.Pod{holds}, false}, {routed, nil, []*corev1.Pod{holds}, false},
+		{direct, []*corev1.Pod{holds}, nil, true}, {direct, []*corev1.Pod{ends}, nil, false},
+	} {
+		s := &snapshot{service: c.service, servers: c.servers, routers: c.routers, now: lost.Add(time.Minute)}
+		if got := keptAlive(s, lost); got != c.alive {
+			t.Errorf("%d servers, %d routers: kept alive %v, want %v", len(c.servers), len(c.routers), got, c.alive)
+		}
+		if k := withoutHolders(s, keyring{stage: stageReplacing, since: lost}); (k.stage == stageReplacing) != c.alive {
+			t.Errorf("%d servers, %d routers: stage %v", len(c.servers), len(c.routers), k.stage)
+		}
+	}
+}
