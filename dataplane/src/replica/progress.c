@@ -12,7 +12,7 @@ enum {
     CHUNK_ROOM = BT_GROUP_HEADER + 36 + BT_GROUP_CONFIG_MAX,
     APPEND_ROOM = BT_GROUP_HEADER + 28,
     EPOCH_ROOM = 8, // of a message by way of the aggregator
-    PATIENCE = 8    // elections without a word: a member is no reason to wait
+    PATIENCE = 8    // elections without a chunk taken: a member is no reason to wait
 };
 
 uint32_t replica_body_most(const struct bt_replica *r)
@@ -128,6 +128,14 @@ static void feed_chunks(struct bt_replica *r, int i, bool even_empty)
     }
 }
 
+static void begin_chunks(struct bt_replica *r, struct replica_peer *p)
+{
+    p->feed = REPLICA_CHUNKS;
+    p->chunk_index = 0;
+    p->chunk_ns = r->now;
+    forget_under_way(p);
+}
+
 void replica_feed(struct bt_replica *r, int i, bool even_empty)
 {
     struct replica_peer *p = &r->peer[i];
@@ -135,9 +143,7 @@ void replica_feed(struct bt_replica *r, int i, bool even_empty)
         return;
     }
     if (p->next <= r->log.base && p->feed != REPLICA_CHUNKS) {
-        p->feed = REPLICA_CHUNKS;
-        p->chunk_index = 0;
-        forget_under_way(p);
+        begin_chunks(r, p);
     }
     if (p->feed == REPLICA_CHUNKS) {
         feed_chunks(r, i, even_empty);
@@ -201,25 +207,26 @@ void replica_progress_replace(struct bt_replica *r, int i)
     if (p->feed == REPLICA_CHUNKS) {
         return;
     }
-    p->feed = REPLICA_CHUNKS;
+    begin_chunks(r, p);
     p->shared = false;
-    p->chunk_index = 0;
-    forget_under_way(p);
     replica_feed(r, i, false);
 }
 
 void replica_progress_chunk(struct bt_replica *r, int i, uint64_t offset)
 {
     struct replica_peer *p = &r->peer[i];
+    p->chunk_ns = offset != p->chunk_offset ? r->now : p->chunk_ns;
     p->chunk_offset = offset;
     p->waiting = false;
 }
 
+// A member that speaks but takes nothing, as over a path that loses what is long, would hold up the leader's own
+// snapshot, and by its log all writes, for ever.
 bool replica_progress_giving(const struct bt_replica *r)
 {
     for (int i = 0; r->role == BT_REPLICA_LEADER && i < r->config.count; i++) {
         const struct replica_peer *p = &r->peer[i];
-        if (p->feed == REPLICA_CHUNKS && r->now - p->heard_ns < PATIENCE * r->conf.election_ns) {
+        if (p->feed == REPLICA_CHUNKS && r->now - p->chunk_ns < PATIENCE * r->conf.election_ns) {
             return true;
         }
     }

@@ -32,7 +32,7 @@ void replica_progress_replace(struct bt_replica *r, int i);
 // Member i wants this byte of the snapshot next.
 void replica_progress_chunk(struct bt_replica *r, int i, uint64_t offset);
 
-// A member is being given the current snapshot, and answered not long ago.
+// A member is being given the current snapshot, and took a chunk of it not long ago.
 bool replica_progress_giving(const struct bt_replica *r);
 
 #endif

@@ -17,6 +17,7 @@ struct replica_peer {
     uint64_t applied;
     uint64_t under_way[BT_REPLICA_PIPELINE_MAX]; // last index of each message with entries, oldest first
     uint64_t chunk_index, chunk_offset;          // of the snapshot: which one, next byte
+    uint64_t chunk_ns;                           // when it last took one, or was to begin
     uint8_t under_way_n;
     uint8_t feed;                  // enum replica_feed
     bool waiting;                  // probe or chunk unanswered

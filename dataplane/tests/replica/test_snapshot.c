@@ -102,6 +102,49 @@ static void r349_a_member_too_far_behind_is_given_the_snapshot_in_chunks(void **
     bed_close(b);
 }
 
+// Member 3 says for so many elections that it lacks what goes before, and takes no chunk.
+static void hears_no_chunks(struct bed *b, unsigned elections)
+{
+    uint64_t until = b->now + elections * b->c.election_ns;
+    for (uint64_t index = bed_status(b).last; b->now < until;) {
+        bed_wait(b, BED_MS);
+        bed_ack(b, 2, index);
+        struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, 3, bed_status(b).term);
+        m.append_reply = (struct bt_group_append_reply){.index = index, .last = 1};
+        bed_deliver(b, &m);
+        bed_done(b);
+        bed_forget(b);
+    }
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+}
+
+// A path may lose what is long, or the leader may be heard by way of an aggregator only.
+static void r349_a_member_that_takes_no_chunk_holds_up_no_snapshot(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    write_some(b, 40);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 41, bytes, 4000), BT_REPLICA_OK);
+    bed_done(b);
+    hears_no_chunks(b, 1);
+    write_some(b, 5);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 46, bytes, 4000), BT_REPLICA_PENDING); // it may yet take one
+    hears_no_chunks(b, 6);
+    struct bt_group_message m = bed_message(BT_GROUP_SNAPSHOT_REPLY, 3, bed_status(b).term);
+    m.snapshot_reply = (struct bt_group_snapshot_reply){.last_index = 41, .offset = 1000};
+    bed_deliver(b, &m);
+    hears_no_chunks(b, 6);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 46, bytes, 4000), BT_REPLICA_PENDING); // it took one
+    hears_no_chunks(b, 4);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 46, bytes, 4000), BT_REPLICA_OK);
+    bed_done(b);
+    hears_no_chunks(b, 1);
+    write_some(b, 5);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, 51, bytes, 4000), BT_REPLICA_OK); // not each one anew
+    bed_close(b);
+}
+
 static void r349_a_received_snapshot_counts_when_it_is_durable(void **state)
 {
     (void)state;
@@ -244,6 +287,7 @@ int main(void)
         cmocka_unit_test(r349_the_log_goes_when_the_snapshot_is_durable),
         cmocka_unit_test(r349_its_configuration_is_the_one_at_its_last_entry),
         cmocka_unit_test(r349_a_member_too_far_behind_is_given_the_snapshot_in_chunks),
+        cmocka_unit_test(r349_a_member_that_takes_no_chunk_holds_up_no_snapshot),
         cmocka_unit_test(r349_a_received_snapshot_counts_when_it_is_durable),
         cmocka_unit_test(r349_what_follows_another_entry_than_its_last_goes),
         cmocka_unit_test(r349_a_snapshot_above_the_bound_is_dropped),
