@@ -215,6 +215,16 @@ var aggregatorEvents = []event{
 		p.aggregated(false)
 		p.g.Aggregator.Signal(syscall.SIGCONT)
 	}},
+	{"leader heard by way of the aggregator only", func(p *play) {
+		p.aggregated(true)
+		m := p.leader()
+		for _, o := range p.hosts(m) {
+			p.g.Net.Shim.Cut(m.Host, o, true)
+		}
+		now := p.c.acks.Load()
+		p.must(until("another leader, or more answers", func() bool { return p.g.Leader(m) != nil || p.c.acks.Load() >= now+300 }))
+		p.g.Net.Shim.Heal()
+	}},
 	{"aggregator and leader killed", func(p *play) {
 		l := p.leader()
 		p.g.Aggregator.Kill()

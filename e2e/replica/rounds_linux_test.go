@@ -159,6 +159,14 @@ func (p *play) hosts(except *Member) (others []int) {
 	return others
 }
 
+// around are all by whom a member is heard and hears the others: an aggregator carries what a leader says, too.
+func (p *play) around(m *Member) []int {
+	if p.g.Aggregator == nil {
+		return p.hosts(m)
+	}
+	return append(p.hosts(m), p.g.Aggregator.Host)
+}
+
 // Whatever can happen to a member that keeps its disk.
 var events = []event{
 	{"follower killed", func(p *play) {
@@ -182,7 +190,7 @@ var events = []event{
 	}},
 	{"leader cut off", func(p *play) {
 		m := p.leader()
-		for _, o := range p.hosts(m) {
+		for _, o := range p.around(m) {
 			p.g.Net.Shim.Cut(m.Host, o, true)
 			p.g.Net.Shim.Cut(o, m.Host, true)
 		}
@@ -192,7 +200,7 @@ var events = []event{
 	}},
 	{"leader heard, not hearing", func(p *play) {
 		m := p.leader()
-		for _, o := range p.hosts(m) {
+		for _, o := range p.around(m) {
 			p.g.Net.Shim.Cut(o, m.Host, true)
 		}
 		_, err := p.g.AwaitLeader(m)
@@ -201,7 +209,7 @@ var events = []event{
 	}},
 	{"leader hearing, not heard", func(p *play) {
 		m := p.leader()
-		for _, o := range p.hosts(m) {
+		for _, o := range p.around(m) {
 			p.g.Net.Shim.Cut(m.Host, o, true)
 		}
 		_, err := p.g.AwaitLeader(m)
@@ -210,7 +218,7 @@ var events = []event{
 	}},
 	{"no quorum for a while", func(p *play) {
 		for _, a := range p.g.Members {
-			for _, o := range p.hosts(a) {
+			for _, o := range p.around(a) {
 				p.g.Net.Shim.Cut(a.Host, o, true)
 			}
 		}
