@@ -62,6 +62,9 @@ int bt_client_try_any(struct bt_client *c, uint64_t now_ns, const struct bt_requ
     for (uint32_t i = 0; i < replicas->n; i++) {
         uint64_t wait;
         one.dst = replicas->addr[(replicas->first + i) % replicas->n];
+        if (!bt_request_sound(&one)) {
+            return BT_RPC_BAD_ARGUMENT; // and takes no target's place
+        }
         int id = try_one(c, now_ns, &one, txq, &wait);
         if (id != BT_RPC_AGAIN) {
             return id;

@@ -84,6 +84,9 @@ struct bt_call *bt_client_find(struct bt_client *c, uint16_t req_id);
 // then runs the one callback, from copies.
 void bt_client_finish(struct bt_client *c, struct bt_call *call, enum bt_id_end end);
 
+// It names somebody, a time and a policy: else it cannot be sent.
+bool bt_request_sound(const struct bt_request *rq);
+
 // client_flow.c. Gives the call's token back; then what the server said with its end, if there is a reply or a DROP.
 static inline void bt_client_flow_end(struct bt_call *call)
 {

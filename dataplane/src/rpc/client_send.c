@@ -112,11 +112,16 @@ int bt_client_send(struct bt_client *c, uint64_t now_ns, const struct bt_request
     return bt_client_send_charged(c, now_ns, rq, txq, NULL, 0);
 }
 
+bool bt_request_sound(const struct bt_request *rq)
+{
+    return rq->timeout_ns != 0 && rq->dst.port != 0 && rq->policy <= BT_POLICY_REPLICATED_READ && rq->iovcnt >= 0;
+}
+
 int bt_client_send_charged(struct bt_client *c, uint64_t now_ns, const struct bt_request *rq, struct bt_txq *txq,
                            struct bt_fc_target *flow, uint32_t voice)
 {
     struct draft d;
-    if (rq->timeout_ns == 0 || rq->dst.port == 0 || rq->policy > BT_POLICY_REPLICATED_READ || rq->iovcnt < 0) {
+    if (!bt_request_sound(rq)) {
         return BT_RPC_BAD_ARGUMENT;
     }
     if (c->closed) {

@@ -156,6 +156,52 @@ static void endpoints_echo_in_the_smallest_packets(void **state)
     echo_every_size(576);
 }
 
+// F-40: towards servers that know no flow control nothing is held back, and what cannot be sent is refused at once.
+static void f40_requests_are_tried_at_one_server_or_at_several(void **state)
+{
+    (void)state;
+    char err[256];
+    struct echo e = {.admit = 1};
+    struct r2p2_endpoint_ops ops = {echo_back, admit, &e};
+    struct r2p2_config scfg = {.size = sizeof scfg, .port = PORT}, ccfg = {.size = sizeof ccfg};
+    e.ep = r2p2_endpoint_open(&scfg, &ops, err, sizeof err);
+    struct r2p2_endpoint *ep = r2p2_endpoint_open(&ccfg, NULL, err, sizeof err);
+    assert_true(e.ep != NULL && ep != NULL);
+    uint8_t body[8] = {0, 7, 14, 21, 28, 35, 42, 49};
+    struct iovec iov = {body, sizeof body};
+    struct r2p2_host_tuple at[2] = {{0x7f000001, PORT}, {0x7f000001, PORT}};
+    struct r2p2_replicas both = {at, 2};
+    struct outcome o = {.ep = ep};
+    struct r2p2_ctx ctx = context(&o, "127.0.0.1:19480"), anywhere = context(&o, NULL),
+                    wrong = context(&o, "nowhere:x");
+    for (int several = 0; several < 2; several++) {
+        long retry = 7;
+        o = (struct outcome){.ep = ep};
+        assert_int_equal(several ? r2p2_endpoint_try_any(ep, &iov, 1, &anywhere, &both, &retry)
+                                 : r2p2_endpoint_try_send(ep, &iov, 1, &ctx, &retry),
+                         0);
+        assert_int_equal(retry, 0);
+        drive(ep, e.ep, &o);
+        assert_int_equal(o.successes, 1);
+        assert_int_equal(o.bytes, sizeof body);
+        assert_int_equal(o.damaged, 0);
+    }
+    o = (struct outcome){.ep = ep};
+    long retry = 7;
+    assert_int_equal(r2p2_endpoint_try_send(ep, &iov, 1, &wrong, &retry), R2P2_ERR_BAD_ARGUMENT);
+    assert_int_equal(r2p2_endpoint_try_send(ep, &iov, 1, &anywhere, &retry), R2P2_ERR_BAD_ARGUMENT);
+    assert_int_equal(r2p2_endpoint_try_any(ep, &iov, 1, &wrong, &both, &retry), R2P2_ERR_BAD_ARGUMENT);
+    assert_int_equal(r2p2_endpoint_try_any(ep, &iov, 1, &ctx, NULL, &retry), R2P2_ERR_BAD_ARGUMENT);
+    for (int n = 0; n <= R2P2_REPLICAS_MAX + 1; n += R2P2_REPLICAS_MAX + 1) {
+        struct r2p2_replicas none = {at, n};
+        assert_int_equal(r2p2_endpoint_try_any(ep, &iov, 1, &ctx, &none, &retry), R2P2_ERR_BAD_ARGUMENT);
+    }
+    assert_int_equal(r2p2_try_send(&iov, 1, &ctx, &retry), R2P2_ERR_NOT_READY);
+    assert_int_equal(ended(&o), 0);
+    r2p2_endpoint_close(ep);
+    r2p2_endpoint_close(e.ep);
+}
+
 static void mistakes_are_explained(void **state)
 {
     (void)state;
@@ -313,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(endpoints_echo_every_size),
         cmocka_unit_test(endpoints_echo_in_the_smallest_packets),
+        cmocka_unit_test(f40_requests_are_tried_at_one_server_or_at_several),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(r43_nothing_starts_in_a_closing_endpoint),
         cmocka_unit_test(r112_every_life_has_a_later_incarnation),

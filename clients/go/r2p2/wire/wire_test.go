@@ -78,3 +78,20 @@ func TestReadKeyring(t *testing.T) {
 		}
 	}
 }
+
+// Options that nobody knows are passed over, one without a value too; one that must be understood or is cut off is not.
+func TestUnknownOptions(t *testing.T) {
+	for _, c := range []struct {
+		bytes []byte
+		want  Case
+	}{
+		{[]byte{0x7f, 2}, OK}, {[]byte{0x7f, 2, kindPad, 0x7e, 3, 9}, OK},
+		{[]byte{0x7f}, OptionTruncated}, {[]byte{0x7f, 1}, OptionTruncated}, {[]byte{0x7f, 4, 9}, OptionTruncated},
+		{[]byte{0x7f, 2, 0xff, 2}, OptionCritical},
+	} {
+		var o Options
+		if got := o.decode(c.bytes, 0); got != c.want {
+			t.Errorf("% x: %v, want %v", c.bytes, got, c.want)
+		}
+	}
+}

@@ -98,6 +98,15 @@ func TestNetworksAndAddresses(t *testing.T) {
 	if a, err := Address(up, true); err != nil || a.String() != "2001:db8::1" || !Has(up, true) {
 		t.Errorf("IPv6 address %v, %v", a, err)
 	}
+	for file, value := range map[string]string{"accept_dad": "1", "dad_transmits": "100"} { // it is asked for until the test is over
+		must(t, os.WriteFile("/proc/sys/net/ipv6/conf/eth0/"+file, []byte(value), 0o600))
+	}
+	later, err := netlink.ParseAddr("2001:db8::2/64")
+	must(t, err)
+	must(t, netlink.AddrAdd(link(t, "eth0"), later))
+	if a, err := Address(up, true); err != nil || a.String() != "2001:db8::1" {
+		t.Errorf("beside an address that may be somebody else's: %v, %v", a, err)
+	}
 	if a, err := Address(up, false); err != nil || a.String() != "192.0.2.1" {
 		t.Errorf("IPv4 address %v, %v", a, err)
 	}
