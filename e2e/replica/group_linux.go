@@ -460,7 +460,7 @@ func (g *Group) AwaitReady(members ...*Member) error {
 }
 
 // AwaitSame waits until these members have applied the same, and no less than
-// the leader has committed.
+// the leader has committed, and the leader says so.
 func (g *Group) AwaitSame(members ...*Member) error {
 	return until("equal members", func() bool {
 		l := g.Leader()
@@ -469,12 +469,25 @@ func (g *Group) AwaitSame(members ...*Member) error {
 		}
 		top := g.Status(l)
 		for _, m := range members {
-			if s := g.Status(m); s == nil || top == nil || s.Applied < top.Commit {
+			if s := g.Status(m); s == nil || top == nil || s.Applied < top.Commit || top.lag(m) > fewEntries {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// fewEntries may be under way when a leader is asked how far the others are.
+const fewEntries = 64
+
+// lag of a member as its leader sees it.
+func (s *Status) lag(m *Member) int64 {
+	for _, g := range s.Members {
+		if g.ID == m.ID {
+			return g.Lag
+		}
+	}
+	return 0
 }
 
 // Close ends everything. It says what it found wrong about how members ended.

@@ -38,11 +38,8 @@ bool bt_replica_peer(const struct bt_replica *r, uint16_t id, struct bt_replica_
         return false;
     }
     const struct replica_peer *p = &r->peer[i];
-    // Who gets its entries by way of the aggregator acknowledges them there; what it executed it has.
-    *out = (struct bt_replica_peer){.match = p->shared && p->applied > p->match ? p->applied : p->match,
-                                    .applied = p->applied,
-                                    .heard_ns = p->heard_ns,
-                                    .diverged = replica_states_differs(p)};
+    *out = (struct bt_replica_peer){
+        .match = p->match, .applied = p->applied, .heard_ns = p->heard_ns, .diverged = replica_states_differs(p)};
     return true;
 }
 

@@ -31,6 +31,6 @@ const struct bt_counter_desc bt_server_counter_desc[BT_SERVER_COUNTERS] = {
     [BT_SERVER_CANCELS_KEPT] = {"server_cancels_total", "outcome", "kept"},
     [BT_SERVER_FORGOTTEN] = {"server_forgotten_total", NULL, NULL},
     [BT_SERVER_CANCELS_UNMATCHED] = {"server_cancels_total", "outcome", "unmatched"},
-    [BT_SERVER_DROP_FLOW] = {"server_dropped_total", "reason", "flow_control"},
+    [BT_SERVER_DROP_FLOW] = {"server_dropped_total", "reason", "no_token"},
     [BT_SERVER_FLOW_SIGNALS] = {"server_flow_signals_total", NULL, NULL},
 };

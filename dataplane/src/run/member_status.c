@@ -90,7 +90,9 @@ static void describe(const struct bt_member *m, uint64_t now, const struct bt_gr
     out->lagging_known = true;
     out->match = peer.match;
     out->applied = peer.applied;
-    out->lag = s.last > peer.match ? s.last - peer.match : 0;
+    // Who gets its entries by way of an aggregator acknowledges them there; what it executed it has.
+    uint64_t has = peer.applied > peer.match ? peer.applied : peer.match;
+    out->lag = s.last > has ? s.last - has : 0;
     out->heard_ms_ago = now > peer.heard_ns ? (int64_t)((now - peer.heard_ns) / MS) : 0;
 }
 

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import starved
 
 BUILD = os.environ.get("BOBTAIL_BUILD", "build/dataplane")
 LOSSES = ("_dropped_total", "_rejected_total", "_discarded_total", "_resent_total", "_sacks_sent_total", "_expired_total")
+NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 KEY = "000102030405060708090a0b0c0d0e0f"
 OTHER_KEY = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff"
 PREFIX = "127.%d.%d." % (16 + os.getpid() // 250 % 200, 1 + os.getpid() % 250)
@@ -50,6 +52,17 @@ def wait_for(what, condition, seconds=60.0):
         time.sleep(0.05)
 
 
+def named_once(reply):
+    """What a program counts, if each of it has a name, and one that nothing else has: Prometheus takes no series twice."""
+    seen = set()
+    for x in reply["counters"] + reply["gauges"]:
+        key = (x["name"], *sorted(x["labels"].items()))
+        if not NAME.match(x["name"]) or key in seen:
+            raise AssertionError("a counter without a name, or twice the same: %s" % (key,))
+        seen.add(key)
+    return reply
+
+
 class Ctl:
     """One connection to a control socket."""
 
@@ -70,7 +83,8 @@ class Ctl:
         return json.loads(self.sock.recv(1 << 20))
 
     def ask(self, op, **fields):
-        return self.raw(json.dumps({"v": 1, "op": op, **fields}).encode())
+        reply = self.raw(json.dumps({"v": 1, "op": op, **fields}).encode())
+        return named_once(reply) if op == "counters" and reply["ok"] else reply
 
     def apply(self, document, memfd=False, seal=True):
         text = document if isinstance(document, bytes) else json.dumps(document).encode()

@@ -315,6 +315,9 @@ static void a_signal_wakes_the_loop_but_not_a_closed_one(void **state)
     bt_stop_install(&io);
     raise(SIGTERM);
     assert_int_equal(wakes, 1);
+    raise(SIGPIPE); // whoever asked has gone: no reason to stop
+    assert_int_equal(wakes, 1);
+    assert_int_equal(bt_stop_count(), 1);
     bt_stop_install(NULL); // as every program does before it closes its io
     raise(SIGINT);
     assert_int_equal(wakes, 1);
