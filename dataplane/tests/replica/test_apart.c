@@ -385,6 +385,35 @@ static void lacks_for_good(struct bed *b, uint16_t from, uint64_t index)
     bed_deliver(b, &m);
 }
 
+// a member whose state differs from a majority's is asked for no answer.
+static void r392_who_differs_from_a_majority_answers_nothing(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    struct bt_recovery fresh = {.snapshot = {.config = bed_voters(3)}};
+    b->c.hash_every = 4;
+    assert_int_equal(bed_restart(b, &fresh), BT_REPLICA_OK);
+    bed_wait(b, 0);
+    bed_lead(b);
+    bt_replica_applied(b->r, 1);
+    bt_replica_hashed(b->r, b->now, 1, 77);
+    for (uint16_t from = 2; from <= 3; from++) {
+        struct bt_group_message m = bed_message(BT_GROUP_STATE, from, bed_status(b).term);
+        m.states = (struct bt_group_states){.count = 1, .applied = 1, .at = {{1, from == 2 ? 77 : 78}}};
+        bed_deliver(b, &m);
+    }
+    assert_int_equal(bed_count(b, BT_GROUP_DIVERGED), 1);
+    unsigned times[4] = {0};
+    for (uint16_t id = 1; id < 7; id++) {
+        assert_int_equal(request(b, id, true, "read"), BT_REPLICA_OK);
+        times[meta_at(b, bed_status(b).last).replier]++;
+    }
+    assert_int_equal(times[1], 3);
+    assert_int_equal(times[2], 3);
+    assert_int_equal(times[3], 0);
+    bed_close(b);
+}
+
 static void r399_who_lacks_a_body_for_good_gets_the_leaders_state(void **state)
 {
     (void)state;
@@ -515,6 +544,7 @@ int main(void)
         cmocka_unit_test(r399_who_asked_in_vain_asks_ever_less),
         cmocka_unit_test(r399_what_fits_no_more_is_asked_for_ever_less),
         cmocka_unit_test(r399_the_leader_is_told_that_nobody_has_it),
+        cmocka_unit_test(r392_who_differs_from_a_majority_answers_nothing),
         cmocka_unit_test(r399_who_lacks_a_body_for_good_gets_the_leaders_state),
         cmocka_unit_test(r399_a_sign_of_life_does_not_begin_the_state_again),
         cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
