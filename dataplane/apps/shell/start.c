@@ -98,10 +98,12 @@ struct bt_ctl *bt_control_start(const struct bt_control_start *s, struct bt_mail
         return NULL;
     }
     if (!apply_first(ctl, s)) {
+        bt_ctl_stop(ctl);
         return NULL;
     }
     if (!bt_ctl_start(ctl, &e)) {
         bt_log_error("%s", e.message);
+        bt_ctl_stop(ctl);
         return NULL;
     }
     return ctl;
