@@ -182,6 +182,14 @@ class Control(Bed):
         self.assertEqual(c.apply({})["error"]["code"], "InvalidRequest")
         self.assert_all_answered(self.end_load())
 
+    def test_r225_a_router_tells_latencies_of_each_class_and_of_what_it_marked(self):
+        self.cluster([1], [3])
+        router = self.ctl("router-3")
+        for name in [*("class%d" % n for n in range(8)), "marked"]:
+            self.assertTrue(router.ask("histogram", name=name)["ok"], name)
+        for name in ("class8", "class00", "class", "Marked", "marked0"):
+            self.assertEqual(router.ask("histogram", name=name, windowSeconds=1)["error"]["code"], "UnknownHistogram", name)
+
     def test_many_askers_at_once_do_not_disturb_serving(self):
         """The control thread and the packet loop share nothing but the mailbox (run under TSan)."""
         self.cluster([1, 2], [3], "--service-time=exp:1ms")

@@ -142,6 +142,7 @@ static char *with(const char *find, const char *put)
 #define LIMIT            "\"inFlightLimit\":1000},"
 #define OF(word, beside) "\"inFlightLimit\":1000,\"protocol\":\"" word "\"}," beside
 #define BOX              "\"boxes\":[{\"name\":\"b\",\"address\":\"10.0.1.1\",\"clientPort\":8000,\"feedbackPort\":9000}],"
+#define ONE_PORT_BOX     "\"boxes\":[{\"name\":\"b\",\"address\":\"10.0.1.1\",\"clientPort\":8000,\"feedbackPort\":8000}],"
 #define SWITCH_BOX(address, messages)                                                                                  \
     "\"boxes\":[{\"name\":\"b\",\"address\":\"" address                                                                \
     "\",\"clientPort\":8000,\"feedbackPort\":9000,\"messages\":\"" messages "\"}],"
@@ -161,6 +162,7 @@ static const struct {
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "224.0.0.1", "8300")), "aggregator.address"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX AGGREGATOR("a", "10.0.2.1", "0")), "aggregator.port"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX "\"aggregator\":{\"name\":\"a\",\"port\":1},"), "aggregator.address"},
+    {LIMIT, OF("HovercRaft", ONE_PORT_BOX), "boxes[0].feedbackPort"},
     {LIMIT, OF("HovercRaft", SWITCH_BOX("10.0.1.1", "Unsigned")), "boxes[0].messages"},
     {LIMIT, OF("HovercRaft", SWITCH_BOX("fd00::1", "BySource")), "boxes[0].address"},
     {LIMIT, OF("HovercRaftPlusPlus", BOX SWITCH("10.0.2.1", "Unsigned")), "aggregator.messages"},
