@@ -258,3 +258,26 @@ func TestWriteSlowWithoutTarget(t *testing.T) {
 		t.Errorf("%+v", slo.Status)
 	}
 }
+
+// Who could not be read, or keeps no history, is passed over; the others count, and the latest to begin of those that
+// must be there says from when on all is known.
+func TestWholeSince(t *testing.T) {
+	at := func(second int64, required bool) record {
+		return record{Required: required, Reply: &dataplane.History{Started: time.Unix(second, 0)}}
+	}
+	failed, none := record{Required: true, Err: errors.New("gone")}, record{Required: true, Reply: &dataplane.History{}}
+	for what, c := range map[string]struct {
+		records []record
+		since   time.Time
+		sources int32
+	}{
+		"nobody":                      {nil, time.Time{}, 0},
+		"nobody who keeps one":        {[]record{failed, none}, time.Time{}, 0},
+		"the latest, behind a failed": {[]record{failed, at(20, true), none, at(30, true), at(10, true)}, time.Unix(30, 0), 3},
+		"one that may be missing":     {[]record{at(20, true), at(40, false)}, time.Unix(20, 0), 2},
+	} {
+		if since, sources := wholeSince(c.records); !since.Equal(c.since) || sources != c.sources {
+			t.Errorf("%s: since %v by %d, want %v by %d", what, since, sources, c.since, c.sources)
+		}
+	}
+}
