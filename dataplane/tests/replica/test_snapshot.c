@@ -69,18 +69,32 @@ static void r349_its_configuration_is_the_one_at_its_last_entry(void **state)
     bed_close(b);
 }
 
-static void r349_a_member_too_far_behind_is_given_the_snapshot_in_chunks(void **state)
+// Member 3 says that it lacks what goes before an entry.
+static void lacks_what_goes_before(struct bed *b, uint64_t index)
 {
-    (void)state;
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, 3, bed_status(b).term);
+    m.append_reply = (struct bt_group_append_reply){.index = index, .last = 1};
+    bed_deliver(b, &m);
+}
+
+// A leader of three with entries up to 41, all of them in its snapshot.
+static struct bed *leader_with_a_snapshot(void)
+{
     struct bed *b = bed_open(1, 3);
     bed_lead(b);
     write_some(b, 40);
     assert_int_equal(bt_replica_snapshot(b->r, b->now, 41, bytes, 4000), BT_REPLICA_OK);
     bed_done(b);
+    return b;
+}
+
+static void r349_a_member_too_far_behind_is_given_the_snapshot_in_chunks(void **state)
+{
+    (void)state;
+    struct bed *b = leader_with_a_snapshot();
+    struct bt_group_message m;
     bed_forget(b);
-    struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, 3, bed_status(b).term);
-    m.append_reply = (struct bt_group_append_reply){.index = 41, .last = 1};
-    bed_deliver(b, &m);
+    lacks_what_goes_before(b, 41);
     uint64_t offset = 0;
     while (offset < 4000) {
         const struct bt_group_message *s = bed_last(b, BT_GROUP_SNAPSHOT, 3);
@@ -102,16 +116,14 @@ static void r349_a_member_too_far_behind_is_given_the_snapshot_in_chunks(void **
     bed_close(b);
 }
 
-// Member 3 says for so many elections that it lacks what goes before, and takes no chunk.
+// Member 3 speaks for so many elections, and takes no chunk.
 static void hears_no_chunks(struct bed *b, unsigned elections)
 {
     uint64_t until = b->now + elections * b->c.election_ns;
     for (uint64_t index = bed_status(b).last; b->now < until;) {
         bed_wait(b, BED_MS);
         bed_ack(b, 2, index);
-        struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, 3, bed_status(b).term);
-        m.append_reply = (struct bt_group_append_reply){.index = index, .last = 1};
-        bed_deliver(b, &m);
+        lacks_what_goes_before(b, index);
         bed_done(b);
         bed_forget(b);
     }
@@ -122,11 +134,7 @@ static void hears_no_chunks(struct bed *b, unsigned elections)
 static void r349_a_member_that_takes_no_chunk_holds_up_no_snapshot(void **state)
 {
     (void)state;
-    struct bed *b = bed_open(1, 3);
-    bed_lead(b);
-    write_some(b, 40);
-    assert_int_equal(bt_replica_snapshot(b->r, b->now, 41, bytes, 4000), BT_REPLICA_OK);
-    bed_done(b);
+    struct bed *b = leader_with_a_snapshot();
     hears_no_chunks(b, 1);
     write_some(b, 5);
     assert_int_equal(bt_replica_snapshot(b->r, b->now, 46, bytes, 4000), BT_REPLICA_PENDING); // it may yet take one
