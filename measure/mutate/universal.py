@@ -128,7 +128,7 @@ class Bench:
         return json.loads(out.stdout)
 
     def tests(self):
-        """[(test, programs it starts, whether it is one program of its own, about how many seconds)]"""
+        """[(test, programs it starts, whether it is one program of its own, about how many seconds, whether another tells the same)]"""
         found = []
         for t in self.introspect("tests"):
             started = {word for word in t["cmd"] if word in self.by_path and self.by_path[word]["type"] == "executable"}
@@ -137,7 +137,7 @@ class Bench:
             env = (*SANITIZERS, *sorted(t["env"].items()))
             turn = "c-" + t["name"] if t["is_parallel"] else "c-alone"
             found.append((Test("c-" + t["name"], tuple(t["cmd"]), t["workdir"] or str(self.build), env, turn), sorted(started | needed),
-                          t["cmd"][0] in started, t["priority"]))
+                          t["cmd"][0] in started, t["priority"], any(suite.endswith(":again") for suite in t["suite"])))
         return found
 
     def symbols_of(self, path):
@@ -198,9 +198,9 @@ class C:
             program = pathlib.Path(file).parts[2] if file.startswith("dataplane/apps/") else None
             room = program or pathlib.Path(file).parts[2]
             judged = [row for row in self.known_tests if any(self.bench.links(x, source) for x in row[1])]
-            # Stories of whole programs judge the programs; a file of the core only when nothing smaller does.
+            # Stories of whole programs judge a file of the core last, and each but once: told again with other threads they say the same.
             if not program and any(row[2] for row in judged):
-                judged = [row for row in judged if row[2]]
+                judged = [row for row in judged if row[2] or not row[4]]
             judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), self.tests.kept.get(row[0].name, row[3])))
             self.room_of[file] = judged
         return self.room_of[file]
