@@ -199,7 +199,7 @@ static const struct bt_shape_field group_fields[] = {
 
 static const struct bt_shape_field member_fields[] = {
     TEXT("name", MEM(name), 1),
-    WHOLE("id", MEM(id), 1, 65535),
+    WHOLE("id", MEM(id), 1, BT_GROUP_DOCUMENT_ID_MAX),
     PARSED("address", MEM(address), parse_address),
     WHOLE("memberPort", MEM(member_port), 1, 65535),
     WHOLE("clientPort", MEM(client_port), 1, 65535),
@@ -235,7 +235,8 @@ static const struct bt_shape_field box = {"", BT_SHAPE_OBJECT, .shape = &box_sha
 static const struct bt_shape_field source = {"", BT_SHAPE_OBJECT, .shape = &source_shape};
 static const struct bt_shape_field member = {"", BT_SHAPE_OBJECT, .shape = &member_shape};
 static const struct bt_shape_field founder = {"", BT_SHAPE_TEXT, true, {0, BT_GROUP_DOCUMENT_NAME}, .min = 1};
-static const struct bt_shape_field id = {"", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = 65535};
+static const struct bt_shape_field id = {"",       BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)},
+                                         .min = 1, .max = BT_GROUP_DOCUMENT_ID_MAX};
 static const struct bt_shape_field key_id = {"", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = 255};
 
 static const struct bt_shape_field document_fields[] = {

@@ -14,6 +14,7 @@
 #define BT_GROUP_DOCUMENT_KIND        "ReplicationGroup"
 #define BT_GROUP_DOCUMENT_MEMBERS_MAX 16u
 #define BT_GROUP_DOCUMENT_FOUNDERS    9u
+#define BT_GROUP_DOCUMENT_ID_MAX      65534 // of a member: the one above is the aggregator's (wire/group.h)
 #define BT_GROUP_DOCUMENT_NAME        64u // of a member, with its end: a pod's name
 
 #define BT_GROUP_DOCUMENT_BOXES 4u
@@ -53,7 +54,7 @@ struct bt_group_document_aggregator {
 
 struct bt_group_document_member {
     char name[BT_GROUP_DOCUMENT_NAME];
-    int64_t id;                       // 1..65535, never given twice
+    int64_t id;                       // 1..BT_GROUP_DOCUMENT_ID_MAX, never given twice
     int64_t member_port, client_port; // 1..65535
     struct bt_addr address;           // of the port between members
     struct bt_addr client;            // where it takes clients' requests

@@ -30,7 +30,7 @@ static enum bt_replica_result may_change(const struct bt_replica *r)
 
 static enum bt_replica_result add(const struct bt_replica *r, struct bt_group_config *c, uint16_t id)
 {
-    if (id == 0 || c->count >= BT_GROUP_MEMBERS_MAX) {
+    if (id == 0 || id == BT_GROUP_AGGREGATOR || c->count >= BT_GROUP_MEMBERS_MAX) {
         return BT_REPLICA_NO_MEMBER;
     }
     if (replica_member(r, id) >= 0) {

@@ -211,6 +211,14 @@ static bool sync_parent(const char *path)
     return ok;
 }
 
+static bool not_opened(const char *path, int code, char *err, size_t errlen)
+{
+    snprintf(err, errlen, "storage: %s: %s", path,
+             code == EWOULDBLOCK ? "another process has it open" : strerror(code));
+    errno = code;
+    return false;
+}
+
 bool bt_files_open(struct bt_files *f, const char *path, char *err, size_t errlen)
 {
     static const struct bt_disk_ops ops = {.create = files_create,
@@ -226,14 +234,12 @@ bool bt_files_open(struct bt_files *f, const char *path, char *err, size_t errle
     bool there = (mkdir(path, 0700) == 0 && sync_parent(path)) || errno == EEXIST;
     f->folder = there ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (f->folder < 0) {
-        snprintf(err, errlen, "storage: %s: %s", path, strerror(errno));
-        return false;
+        return not_opened(path, errno, err, errlen);
     }
     if (flock(f->folder, LOCK_EX | LOCK_NB) != 0) {
-        snprintf(err, errlen, "storage: %s: %s", path,
-                 errno == EWOULDBLOCK ? "another process has it open" : strerror(errno));
+        int code = errno;
         close(f->folder);
-        return false;
+        return not_opened(path, code, err, errlen);
     }
     return true;
 }

@@ -21,7 +21,7 @@ struct bt_files {
     unsigned next;
 };
 
-// Makes the folder where it is not there; its parent must be. False with a message in err.
+// Makes the folder where it is not there; its parent must be. False with a message in err, and errno.
 bool bt_files_open(struct bt_files *f, const char *path, char *err, size_t errlen);
 void bt_files_close(struct bt_files *f);
 

@@ -44,7 +44,7 @@ static void say_why(struct bt_member *m, const struct bt_store_error *e, const c
         reason = "DiskForeign";
         break;
     default:
-        reason = e->code == ENOSPC ? "DiskFull" : reason;
+        reason = e->code == ENOSPC ? "DiskFull" : e->code == EWOULDBLOCK ? "DiskBusy" : reason;
     }
     m->disk_state = state;
     member_stop(m, BT_MEMBER_FAILED, reason, "%s", text);

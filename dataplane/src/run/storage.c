@@ -2,6 +2,7 @@
 // See storage.h.
 #include "run/storage.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -116,6 +117,7 @@ static bool prepare(struct bt_storage *s, const struct bt_storage_config *c, cha
     if (c->disk == NULL) {
         s->own_files = bt_files_open(&s->files, c->folder, err, errlen);
         if (!s->own_files) {
+            s->failure = (struct bt_store_error){.trouble = BT_STORE_DISK, .code = errno};
             return false;
         }
     }

@@ -267,7 +267,7 @@ static void r347_real_files(void **state)
 static void r365_other_files_of_a_folder_are_left_alone(void **state)
 {
     (void)state;
-    struct bt_files f;
+    struct bt_files f, other;
     struct bt_disk_file list[4];
     uint32_t n;
     char err[200], path[200], name[300];
@@ -288,6 +288,9 @@ static void r365_other_files_of_a_folder_are_left_alone(void **state)
         assert_int_equal(f.disk.ops->write(&f.disk, file, 0, (const uint8_t *)"abc", 3), 0);
     }
     assert_int_equal(f.disk.ops->list(&f.disk, list, 4, &n), E2BIG);
+    assert_false(bt_files_open(&other, path, err, sizeof err)); // one process, or another, has it
+    assert_int_equal(errno, EWOULDBLOCK);
+    assert_non_null(strstr(err, "another process has it open"));
     uint8_t back[8];
     assert_int_equal(f.disk.ops->read(&f.disk, (struct bt_disk_file){1, BT_DISK_SEGMENT}, 1, back, 8, &n), 0);
     assert_int_equal(n, 2);

@@ -28,8 +28,8 @@ const (
 	MaxGroupBook = 16
 	// MaxGroupBoxes is how many boxes a document names at most.
 	MaxGroupBoxes = 4
-	// MaxMemberNumber is the highest number of a member. None is given twice.
-	MaxMemberNumber = 65535
+	// MaxMemberNumber is the highest number of a member; the one above is the aggregator's. None is given twice.
+	MaxMemberNumber = 65534
 )
 
 // GroupConfig is the whole configuration of a group. Members is an address book: who is

@@ -14,7 +14,7 @@ import (
 func FuzzReadChange(f *testing.F) {
 	for _, text := range []string{
 		`{"op":"add","id":4,"name":"n","address":"10.0.0.4","memberPort":8100,"clientPort":8000}`,
-		`{"op":"promote","id":4}`, `{"op":"remove","id":65535}`, `{"op":"transfer"}`, `{"v":1,"op":"transfer","id":0}`,
+		`{"op":"promote","id":4}`, `{"op":"remove","id":65534}`, `{"op":"transfer"}`, `{"v":1,"op":"transfer","id":0}`,
 		`{"op":"remove","id":1}{"op":"remove","id":2}`, `{"op":"remove","id":1} x`, `{"op":"leave"}`, `[]`, `{"OP":"remove","ID":3}`, "{\"op\":\"add\",\"id\":1,\"name\":\"\xff\"}",
 	} {
 		f.Add([]byte(text))
@@ -30,7 +30,7 @@ func FuzzReadChange(f *testing.F) {
 		if len(text) > maxChange || !json.Valid(text) {
 			t.Fatalf("taken, and no JSON value of at most %d bytes", maxChange)
 		}
-		if !slices.Contains([]string{"add", "promote", "remove", "transfer"}, c.Op) || c.ID < 0 || c.ID > 65535 || c.ID == 0 && c.Op != "transfer" {
+		if !slices.Contains([]string{"add", "promote", "remove", "transfer"}, c.Op) || c.ID < 0 || c.ID > MaxMemberNumber || c.ID == 0 && c.Op != "transfer" {
 			t.Fatalf("taken: %+v", c)
 		}
 		again, err := json.Marshal(c)

@@ -95,9 +95,9 @@ func TestGroupDocumentsThatAreNone(t *testing.T) {
 func TestReadChange(t *testing.T) {
 	for text, field := range map[string]string{
 		`{"op":"add","id":4,"name":"n","address":"10.0.0.4","memberPort":8100,"clientPort":8000}`: "",
-		`{"op":"promote","id":4}`: "", `{"op":"remove","id":65535}`: "", `{"op":"transfer","id":0}`: "", `{"op":"transfer"}`: "",
+		`{"op":"promote","id":4}`: "", `{"op":"remove","id":65534}`: "", `{"op":"transfer","id":0}`: "", `{"op":"transfer"}`: "",
 		`{"op":"leave","id":4}`: "op", `{"op":"apply","id":1}`: "op", `{"op":""}`: "op", `{"op":"group","id":1}`: "op",
-		`{"op":"promote","id":0}`: "id", `{"op":"remove","id":65536}`: "id", `{"op":"remove","id":-1}`: "id",
+		`{"op":"promote","id":0}`: "id", `{"op":"remove","id":65535}`: "id", `{"op":"remove","id":-1}`: "id",
 		`{"op":"remove","id":1,"force":true}`: "*", `{`: "*", ``: "*", `{"op":"remove","id":1}{"op":"remove","id":2}`: "*", `{"op":"remove","id":1}]`: "*", `{"op":"remove","id":1,"name":"` + strings.Repeat("x", 5000) + `"}`: "*",
 	} {
 		_, refused := ReadChange(strings.NewReader(text))

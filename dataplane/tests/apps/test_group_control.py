@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the control socket of a group's programs says, does and refuses: of members before their document, alone, with
+learners, in an election, as leaders that leave, and in a HovercRaft++ group with its box and its aggregator."""
+import json
+import os
+import struct
+import subprocess
+import unittest
+
+from bed import ip, wait_for
+from group_bed import CLUSTER, GroupBed, READ, digest, op
+
+NO_DOCUMENT = {"phase": "Waiting", "ready": False, "reason": "NoDocument", "message": "no document was applied yet", "name": "m1"}
+NOBODY = {"id": 0, "name": "", "clientAddress": ""}
+ORDERS = ("add", "promote", "remove", "transfer", "snapshot")
+STOP_FIRST = "cannot change while this member runs; stop it first"
+HELLO = ("v", "ok", "role", "version", "incarnation", "pid")
+
+
+def leader(n):
+    return {"id": n, "name": "m%d" % n, "clientAddress": ip(n) + ":8000"}
+
+
+def peer(n, role, match, lag=0, **other):
+    """A member of whom it is known what it has."""
+    return {"id": n, "name": "m%d" % n, "role": role, "registered": True, "address": ip(n) + ":8100", "clientAddress": ip(n) + ":8000",
+            "match": match, "applied": match, "lag": lag, **other}
+
+
+def unknown(n, role, **other):
+    return peer(n, role, -1, -1, heardMillisecondsAgo=-1, **other)
+
+
+def histogram(total, spent):
+    return {"encoding": "ll7", "total": total, "inf": 0, "sumNanoseconds": spent}
+
+
+class Members(GroupBed):
+    def running(self, n, index, said):
+        """What a healthy member of this bed says where everything stands at one index, but for who and how."""
+        return {"hash": said["hash"], "phase": "Running", "ready": True, "reason": "", "message": "", "name": "m%d" % n, "id": n,
+                "cluster": CLUSTER, "number": 7, "disk": {"id": said["disk"]["id"], "policy": "Volatile", "state": "Healthy", "message": ""},
+                "term": said["term"], "aggregated": False, "commit": index, "applied": index, "first": 1, "last": index, "durable": index,
+                "snapshot": {"index": 0, "bytes": 0}, "configurationIndex": 0, "changePending": False, "statesUndecided": 0, "formed": True,
+                "removed": []}
+
+    def take(self, said, *heard):
+        """Takes out when each of these members was heard, in milliseconds."""
+        return [next(m for m in said["members"] if m["id"] == n).pop("heardMillisecondsAgo") for n in heard]
+
+    def founded(self, election=300, *options, **fields):
+        """A group of m1 alone. Its log: that it leads, whose its disk is, that the group is formed."""
+        control = self.member(1, self.group(election=election, **fields), *options)
+        said = self.wait_says(1, ready=True, applied=3)
+        return control, said
+
+    def histogram_of(self, control, name="latency"):
+        reply = control.ask("histogram", name=name, windowSeconds=600)
+        reply["histogram"].pop("buckets")
+        self.assertGreater(reply.pop("second"), 0)
+        self.assertGreaterEqual(reply.pop("coveredSeconds"), 1)
+        return reply
+
+    def state_of(self, control):
+        reply = control.state()
+        self.assertGreater(reply.pop("uptimeSeconds"), 0)
+        return reply
+
+    def test_before_a_document(self):
+        control = self.member(1, None)
+        hello = control.ask("hello")
+        self.assertEqual((tuple(hello), hello["role"], hello["pid"]), (HELLO, "member", self.processes["m1"].pid))
+        self.assertEqual(self.say(1), {"hash": "", **NO_DOCUMENT})
+        self.assertEqual(self.state_of(control), {"v": 1, "ok": True, "hash": "", "draining": False, "routers": [], "backlog": 0,
+                                                  "workers": [], "group": NO_DOCUMENT})
+        counted = self.counted(control)
+        self.assertEqual((counted["server_buffers_in_use"], counted["io_rx_packets_total"]), (0, 0))
+        self.assertEqual([name for name in counted if not name.startswith("io_")], ["server_buffers_in_use"])
+        self.assertEqual(self.histogram_of(control), {"v": 1, "ok": True, "name": "latency", "source": "Server", "windowSeconds": 600,
+                                                      "histogram": histogram(0, 0), "requests": 0, "rejected": 0})
+        self.refuses(1, "UnknownHistogram", "name", 'must be one of latency; got "hold"', "histogram", name="hold", windowSeconds=1)
+        for order in ORDERS:  # what is missing is said before what is wrong
+            self.refuses(1, "NotRunning", "", "no document was applied yet", order, id=70000)
+        self.assertEqual(control.ask("leave"), {"v": 1, "ok": True, "draining": True})
+        self.assertEqual(self.state_of(control)["draining"], True)
+        self.assertEqual(self.say(1)["reason"], "NoDocument")
+        self.terminate("m1")
+
+    def test_documents(self):
+        control = self.member(1, None)
+        good = self.group()
+        self.documents_that_make_no_member(control, good)
+        self.assertEqual(self.say(1), {"hash": "", **NO_DOCUMENT})
+        self.applied(control, good)
+        self.assertEqual(self.wait_says(1, ready=True)["hash"], digest(good))
+        self.applied(control, good, unchanged=True)
+        self.documents_of_another_member(control, good)
+        self.assertEqual(self.say(1)["hash"], digest(good))
+        away = self.group(members=(2, 3), founders=())
+        self.applied(control, away)  # it goes on: what it is the log says
+        said = self.say(1)
+        self.assertEqual((said["hash"], said["id"], said["role"], said["ready"]), (digest(away), 1, "Leader", True))
+        self.assertEqual(self.client(1).ask(op("P", b"key", b"v")), b"+")
+        self.applied(control, good)
+        self.terminate("m1")
+        self.assertIn("document in force: group test/orders, 2 members", self.log_of("m1"))
+
+    def documents_that_make_no_member(self, control, good):
+        self.refused(control.apply(self.group(members=(2, 3), founders=())), "InvalidConfig", "members",
+                     'must name this process, "m1"')
+        self.refused(control.apply({**good, "keyIds": [9]}), "InvalidConfig", "keyIds[0]",
+                     "cannot read key 9: %s: No such file or directory" % self.path("keys/9"))
+        nowhere = self.group()
+        nowhere["members"][0]["address"] = "203.0.113.9"  # for examples only: no machine's
+        reply = control.apply(nowhere)
+        self.assertEqual((reply["ok"], reply["error"]["code"], reply["error"]["field"]), (False, "Internal", "members"))
+        self.assertIn("203.0.113.9", reply["error"]["message"])
+        self.assertFalse(control.apply(b'{"kind": "ReplicationGroup"}')["ok"])
+
+    def documents_of_another_member(self, control, good):
+        for field, value in (("id", 4), ("memberPort", 8101), ("clientPort", 8001), ("address", ip(4))):
+            other = json.loads(json.dumps(good))
+            other["members"][0][field] = value
+            other["members"].reverse()  # it is named where it stands in the new document
+            self.refused(control.apply(other), "InvalidConfig", "members[2]." + field, STOP_FIRST)
+        self.refused(control.apply({**good, "group": {**good["group"], "number": 8}}), "InvalidConfig", "group.number",
+                     "cannot change while the member runs; stop it first")
+        self.assertTrue(control.apply(self.group(inFlightLimit=50))["ok"])
+        self.applied(control, good)
+
+    def test_what_a_command_line_says_instead(self):
+        """An address and a protocol: the document's are not this process's."""
+        document = self.group()
+        document["members"][0]["address"] = "203.0.113.9"
+        control = self.member(1, None, "--protocol=hovercraft", "--address=" + ip(1))
+        self.refused(control.apply(document), "InvalidConfig", "boxes",
+                     "must name a flow-control box: protocol HovercRaft takes requests from there")
+        document["boxes"] = [{"name": "box", "address": ip(11), "clientPort": 8000, "feedbackPort": 8001}]
+        self.applied(control, document)
+        said = self.wait_says(1, ready=True, applied=4)  # and the key of the bodies' hash
+        self.assertEqual((said["role"], said["leader"]), ("Leader", leader(1)))
+        self.assertEqual(said["members"], [peer(1, "Voter", 4, heardMillisecondsAgo=0)])
+        document["members"][0]["address"] = "203.0.113.10"
+        self.applied(control, document)
+        document["members"][0]["clientPort"] = 8003
+        self.refused(control.apply(document), "InvalidConfig", "members[0].clientPort", STOP_FIRST)
+        self.terminate("m1")
+
+    def test_alone(self):
+        control, said = self.founded()
+        alone = self.running(1, 3, said)
+        alone.update(role="Leader", leader=leader(1), quorum={"voters": 1, "needed": 1, "heard": 1},
+                     members=[peer(1, "Voter", 3, heardMillisecondsAgo=0)])
+        self.assertEqual(said, alone)
+        self.assertEqual((said["hash"], len(said["disk"]["id"]), said["disk"]["id"][-4:]), (digest(self.group()), 32, "0001"))
+        state = self.state_of(control)
+        del said["hash"]
+        self.assertEqual(state, {"v": 1, "ok": True, "hash": digest(self.group()), "draining": False, "routers": [], "backlog": 0,
+                                 "workers": [{"port": 8000, "backlog": 0}], "group": said})
+        self.counts_what_it_says(control)
+        self.answers_and_measures(control)
+        self.writes_its_state_down(control)
+        self.refuses_what_would_end_it()
+        self.assertEqual(control.ask("leave"), {"v": 1, "ok": True, "draining": True})
+        said = self.say(1)  # nobody is there to hand over to
+        self.assertEqual((said["role"], said["ready"], said["reason"]), ("Leader", False, "Leaving"))
+        self.assertEqual(self.state_of(control)["draining"], True)
+        self.assertEqual(self.counted(control)["replica_ready"], 1)
+        self.terminate("m1")
+
+    def counts_what_it_says(self, control):
+        said, counted = self.say(1), self.counted(control)
+        gauges = {name[8:]: value for name, value in counted.items() if name.startswith("replica_") and not name.split()[0].endswith("_total")}
+        self.assertEqual(gauges, {"ready": 1, "leader": 1, "aggregated": 0, "term": said["term"], "commit_index": said["commit"],
+                                  "applied_index": said["applied"], "last_index": said["last"], "snapshot_index": said["snapshot"]["index"],
+                                  "disk_failed": 0, "states_undecided_index": 0, "voters": 1, "requests_waiting": 0})
+        self.assertEqual((counted["replica_events_total leaderships"], counted["server_rejected_total M-1"]), (1, 0))
+        self.assertIn("io_tx_packets_total", counted)
+
+    def answers_and_measures(self, control):
+        client = self.client(1)
+        self.assertEqual([client.ask(op("P", b"one", b"1")), client.ask(op("A", b"one", b"st")), client.ask(op("G", b"one"), READ)],
+                         [b"+", b"+", b"+1st"])
+        self.assertEqual(client.ask(op("D", b"one"), READ), b"R")  # a write that came as a read
+        reply = self.histogram_of(control)
+        self.assertGreater(reply["histogram"]["sumNanoseconds"], 0)
+        self.assertEqual((reply["histogram"]["total"], reply["requests"], reply["rejected"]), (4, 4, 0))
+        counted = self.counted(control)
+        self.assertEqual((counted["replica_executed_total write"], counted["replica_executed_total read"]), (2, 2))
+        self.assertEqual((counted["replica_applied_index"], counted["server_packets_received_total"]), (7, 4))
+        self.assertEqual(counted["io_rx_packets_total"], 4)
+
+    def writes_its_state_down(self, control):
+        self.assertEqual(self.orders(1, "snapshot"), {"index": 7})
+        first = self.wait_says(1, snapshot__index=7)
+        self.refuses(1, "Already", "", "is so already", "snapshot")
+        self.assertEqual(self.client(1).ask(op("P", b"other", b"value")), b"+")
+        self.assertEqual(self.orders(1, "snapshot", id=65534), {"index": 8})  # which it has no use for
+        second = self.wait_says(1, snapshot__index=8)
+        self.assertEqual(second["snapshot"]["bytes"] - first["snapshot"]["bytes"], 8 + len("other") + len("value"))
+        self.assertEqual((second["first"], second["last"]), (1, 8))
+        self.counts_what_it_says(control)
+        self.assertEqual(self.counted(control)["replica_snapshots_taken_total"], 2)
+
+    def refuses_what_would_end_it(self):
+        for order in ("promote", "remove", "add"):
+            for wrong in (0, -1, 65535):
+                self.refuses(1, "InvalidRequest", "id", "must be 1..65534; got %d" % wrong, order, id=wrong)
+        for order in ("transfer", "snapshot"):
+            for wrong in (-1, 65535):
+                self.refuses(1, "InvalidRequest", "id", "must be 0..65534; got %d" % wrong, order, id=wrong)
+        for order in ("promote", "remove", "transfer"):
+            self.refuses(1, "NoMember", "", "no such member", order, id=65534)
+        self.refuses(1, "NoMember", "", "no such member", "transfer")
+        self.refuses(1, "Already", "", "is so already", "transfer", id=1)
+        self.refuses(1, "Already", "", "is so already", "promote", id=1)
+        self.refuses(1, "LastVoter", "", "the last voter", "remove", id=1)
+
+    def test_a_state_that_is_too_long(self):
+        control, _ = self.founded(maxSnapshotBytes=65536)
+        client, piece = self.client(1), b"x" * 1200
+        for key in (b"a", b"b", b"c", b"d", b"e"):
+            for _ in range(13):
+                self.assertEqual(client.ask(op("A", key, piece)), b"+")
+        self.assertEqual(client.ask(op("A", b"a", piece)), b"F")
+        self.refuses(1, "TooLong", "", "too long", "snapshot")
+        self.assertEqual((self.counted(control)["replica_snapshots_too_large_total"], self.say(1)["snapshot"]["index"]), (1, 0))
+
+    def new(self, n, **other):
+        return {"id": n, "name": "m%d" % n, "address": ip(n), "memberPort": 8100, "clientPort": 8000, **other}
+
+    def test_members_come_and_go(self):
+        self.founded(election=600)
+        self.newcomers_that_are_refused()
+        index = self.a_stranger_is_added()
+        index = self.a_learner_joins(index)
+        index = self.a_learner_falls_behind(index)
+        self.a_learner_gets_a_vote(index)
+        self.the_leadership_goes_back_and_forth()
+        self.a_hand_over_that_nobody_takes()
+        self.a_voter_is_removed()
+        self.a_change_that_nobody_confirms()
+        for n in self.members:
+            self.terminate("m%d" % n)
+
+    def newcomers_that_are_refused(self):
+        name, longest = "must be a name of 1..63 bytes", "n" * 63
+        self.refuses(1, "InvalidRequest", "name", name, "add", **self.new(2, name="", address="x"))
+        self.refuses(1, "InvalidRequest", "name", name, "add", **self.new(2, name=longest + "n", address="x"))
+        self.refuses(1, "InvalidRequest", "name", name, "add", id=2)
+        for bad in ("", "x", "127.0.0.1:1", "[::1]", "0.0.0.0", "::", "224.0.0.1", "::1]:1"):
+            self.refuses(1, "InvalidRequest", "address", 'must be an IP address; got "%s"' % bad, "add",
+                         **self.new(2, address=bad, name=longest, memberPort=0))
+        for field in ("memberPort", "clientPort"):
+            for bad in (0, -1, 65536):
+                self.refuses(1, "InvalidRequest", field, "must be 1..65535; got %d" % bad, "add", **self.new(2, **{field: bad}))
+        self.refuses(1, "InvalidRequest", "memberPort", "must be 1..65535; got 0", "add", id=2, name="m2", address=ip(2))
+        self.refuses(1, "Already", "", "is so already", "add", **self.new(1))
+
+    def a_stranger_is_added(self):
+        """Somebody of whom only the order tells; and who is taken out again, for good."""
+        name = "n" * 63
+        self.assertEqual(self.orders(1, "add", id=65534, name=name, address="fd00::9", memberPort=1, clientPort=65535), {"index": 4})
+        said = self.wait_says(1, applied=5, configurationIndex=4)  # and where it is
+        self.take(said, 65534)
+        self.assertEqual(said["members"], [peer(1, "Voter", 5, heardMillisecondsAgo=0),
+                                           {"id": 65534, "name": name, "role": "Learner", "registered": False, "address": "[fd00::9]:1",
+                                            "clientAddress": "[fd00::9]:65535", "match": 0, "applied": 0, "lag": 5}])
+        self.assertEqual((said["quorum"], said["changePending"]), ({"voters": 1, "needed": 1, "heard": 1}, False))
+        self.refuses(1, "Already", "", "is so already", "add", **self.new(65534, address=ip(2)))
+        self.refuses(1, "Behind", "", "has not caught up", "promote", id=65534)
+        self.assertEqual(self.orders(1, "remove", id=65534), {"index": 6})
+        said = self.wait_says(1, applied=6, configurationIndex=6)
+        self.assertEqual((said["removed"], len(said["members"])), ([65534], 1))
+        self.refuses(1, "NoMember", "", "no such member", "add", **self.new(65534, address=ip(2)))
+        return 6
+
+    def a_learner_joins(self, index):
+        self.assertEqual(self.orders(1, "add", **self.new(2)), {"index": index + 1})
+        self.member(2, self.group(election=600))
+        index += 3  # its membership, its address, whose its disk is
+        said = self.wait_says(2, applied=index)
+        its = self.running(2, index, said)
+        its.update(ready=False, reason="Learner", role="Learner", configurationIndex=index - 2, leader=leader(1), removed=[65534],
+                   quorum={"voters": 1, "needed": 1, "heard": 0}, members=[unknown(1, "Voter"), unknown(2, "Learner")])
+        self.assertEqual(said, its)
+        self.assertNotEqual(said["disk"]["id"], self.say(1)["disk"]["id"])
+        for order in ("promote", "remove", "add"):
+            self.refuses(2, "NotLeader", "m1", "not the leader; ask m1", order, **self.new(3))
+        self.refuses(2, "NotLeader", "m1", "not the leader; ask m1", "transfer")
+        self.assertEqual(self.counted(self.members[2])["replica_ready"], 0)
+        self.assertEqual(self.counted(self.members[2])["replica_leader"], 0)
+        self.members_are(1, peer(1, "Voter", index, heardMillisecondsAgo=0), peer(2, "Learner", index))
+        return index
+
+    def members_are(self, n, *members):
+        """Until a member says this of all; when they were heard is not compared where it is not given."""
+        def those():
+            said = self.say(n)
+            self.take(said, *[m["id"] for m in members if "heardMillisecondsAgo" not in m])
+            return said["members"] == list(members)
+
+        wait_for("m%d says %s" % (n, members), those)
+
+    def a_learner_falls_behind(self, index):
+        """Stopped, it has what it had; what is written meanwhile it lacks."""
+        self.pause(2)
+        client = self.client(1)
+        for _ in range(5):
+            self.assertEqual(client.ask(op("A", b"log", b".")), b"+")
+        self.members_are(1, peer(1, "Voter", index + 5, heardMillisecondsAgo=0), peer(2, "Learner", index, lag=5))
+        self.refuses(1, "Behind", "", "has not caught up", "promote", id=2)
+        wait_for("half a second without a word", lambda: self.take(self.say(1), 2)[0] > 500)
+        self.resume(2)
+        self.members_are(1, peer(1, "Voter", index + 5, heardMillisecondsAgo=0), peer(2, "Learner", index + 5))
+        self.assertEqual(self.client(2).ask(op("G", b"log"), policy=0), b"+.....")  # of its own, as it stands
+        return index + 5
+
+    def a_learner_gets_a_vote(self, index):
+        self.assertEqual(self.orders(1, "promote", id=2), {"index": index + 1})
+        for n in (1, 2):
+            said = self.wait_says(n, ready=True, configurationIndex=index + 1, changePending=False)
+            self.assertEqual([m["role"] for m in said["members"]], ["Voter", "Voter"])
+            self.assertEqual((said["quorum"]["voters"], said["quorum"]["needed"]), (2, 2))
+        wait_for("a leader that hears both", lambda: {"voters": 2, "needed": 2, "heard": 2} in [self.say(n)["quorum"] for n in (1, 2)])
+        self.refuses_at_the_leader("Already", "is so already", "promote", id=2)
+
+    def refuses_at_the_leader(self, code, message, order, **fields):
+        def refused():
+            reply = self.members[1].ask(order, **fields)
+            if reply.get("error", {}).get("code") == "NotLeader":  # a machine that stood still: another one leads
+                self.lead(1)
+                return False
+            self.refused(reply, code, "", message)
+            return True
+
+        wait_for("a refusal of the leader", refused)
+
+    def the_leadership_goes_back_and_forth(self):
+        for to, asked in ((2, {"id": 2}), (1, {})):
+            self.lead(3 - to)
+            wait_for("m%d takes the order" % (3 - to), lambda: self.handed(3 - to, to, asked))
+            said = self.wait_says(3 - to, leader=leader(to))
+            if said["role"] == "Follower":
+                self.refuses(3 - to, "NotLeader", "m%d" % to, "not the leader; ask m%d" % to, "remove", id=1)
+            self.assertEqual(self.wait_says(to, role="Leader", ready=True)["leader"], leader(to))
+
+    def handed(self, by, to, asked):
+        reply = self.members[by].ask("transfer", **asked)
+        if reply["ok"]:
+            self.assertEqual(reply, {"v": 1, "ok": True, "to": to})
+        return reply["ok"]
+
+    def a_hand_over_that_nobody_takes(self):
+        """A second one, or a change, while the first one is under way: it waits for a voter that stands still."""
+        self.lead(1)
+        self.pause(2)
+        replies = self.at_once(1, ("transfer", {"id": 2}), ("transfer", {"id": 2}), ("add", self.new(3)))
+        if [r.get("error", {}).get("code") for r in replies].count("NotLeader") == 0:  # else it gave up before it was asked
+            self.assertEqual(replies[0], {"v": 1, "ok": True, "to": 2})
+            for reply in replies[1:]:
+                self.refused(reply, "Transferring", "", "leadership is being handed over")
+        said = self.wait_says(1, leader=NOBODY)
+        self.assertEqual((said["ready"], said["reason"]), (False, "NoLeader"))
+        self.assertEqual(self.wait_says(1, role="Candidate")["leader"], NOBODY)
+        self.refuses(1, "NotLeader", "", "not the leader; ask again: nobody leads", "remove", id=2)
+        self.refuses(1, "NotLeader", "", "not the leader; ask again: nobody leads", "transfer")
+        self.resume(2)
+        wait_for("a leader again", lambda: all(self.say(n)["leader"] != NOBODY for n in (1, 2)))
+
+    def a_voter_is_removed(self):
+        def removed():
+            self.lead(1)
+            return self.members[1].ask("remove", id=2)["ok"]
+
+        wait_for("m2 is removed", removed)
+        said = self.wait_says(1, removed=[65534, 2], quorum={"voters": 1, "needed": 1, "heard": 1}, changePending=False)
+        self.assertEqual([m["id"] for m in said["members"]], [1])
+        said = self.wait_says(2, phase="Refused", reason="Removed")
+        message = "member 2 was removed from the group: it comes back only with an empty disk and a new id"
+        self.assertEqual((said["ready"], said["message"], said["disk"]["message"], said["disk"]["state"]), (False, message, "", "Healthy"))
+        self.assertEqual(self.counted(self.members[2])["replica_disk_failed"], 0)
+        self.refuses(2, "Failed", "", "the store failed", "promote", id=1)
+        self.lead(1)
+
+    def a_change_that_nobody_confirms(self):
+        """A third voter that stands still: what is ordered since waits for it, and so does a client."""
+        self.assertTrue(self.orders(1, "add", **self.new(3))["index"] > 0)
+        self.member(3, self.group(election=600))
+        wait_for("m3 has all", lambda: self.has_all(3))
+        index = self.say(1)["last"]
+        self.pause(3)
+        replies = self.at_once(1, ("promote", {"id": 3}), ("add", self.new(4)))
+        self.assertEqual(replies[0], {"v": 1, "ok": True, "index": index + 1})
+        if replies[1]["error"]["code"] != "NotLeader":  # a machine that stood still: it gave up before it was asked
+            self.refused(replies[1], "Pending", "", "the one before is not done yet")
+        client = self.client(1)
+        client.send(op("P", b"late", b"1"))
+        said = self.say(1)
+        if said["role"] == "Leader":
+            wait_for("a request that waits", lambda: self.waits(1) == (1, 1, 1) or self.say(1)["role"] != "Leader")
+        said = self.wait_says(1, leader=NOBODY)
+        self.assertEqual((said["commit"], said["applied"], said["configurationIndex"], said["changePending"]), (index, index, index + 1, True))
+        self.assertEqual((said["last"], said["durable"]), 2 * (self.counted(self.members[1])["replica_last_index"],))
+        self.assertGreater(said["last"], index)
+        self.assertEqual((said["quorum"], said["members"][1]["role"]), ({"voters": 2, "needed": 2, "heard": 0}, "Voter"))
+        self.assertEqual(self.counted(self.members[1])["replica_commit_index"], index)
+        self.resume(3)
+        wait_for("the change is done", lambda: all(self.say(n).get("changePending") is False and self.say(n)["ready"] for n in (1, 3)))
+
+    def has_all(self, n):
+        said = self.say(1)
+        its = [m for m in said["members"] if m["id"] == n and m["registered"] and m["match"] == said["last"] == said["commit"]]
+        return its and its[0]["lag"] == 0
+
+    def waits(self, n):
+        state = self.members[n].state()
+        return (self.counted(self.members[n])["replica_requests_waiting"], state["backlog"], state["workers"][0]["backlog"])
+
+    def test_three_that_found_a_group(self):
+        document = self.group(founders=(1, 2, 3), election=1000)
+        self.member(1, document)
+        first = self.wait_says(1, role="Follower", reason="NoLeader")
+        self.assertEqual((first["quorum"], first["formed"], first["leader"]), ({"voters": 3, "needed": 2, "heard": 0}, False, NOBODY))
+        self.assertEqual(first["members"], [{**unknown(n, "Voter"), "registered": False} for n in (1, 2, 3)])
+        self.refuses(1, "NotLeader", "", "not the leader; ask again: nobody leads", "promote", id=2)
+        self.member(2, document)
+        wait_for("a leader of two", lambda: [n for n in (1, 2) if self.say(n)["role"] == "Leader"])
+        self.lead(1)
+        self.wait_says(1, role="Leader", formed=False, ready=False, reason="Forming")
+        self.refuses(1, "NotYet", "", "nothing of the own term is committed yet", "remove", id=3)
+        self.member(3, document)
+        for n in (1, 2, 3):
+            self.wait_says(n, ready=True, formed=True, phase="Running")
+        self.a_leader_leaves()
+        for n in (1, 2, 3):
+            self.terminate("m%d" % n)
+
+    def a_leader_leaves(self):
+        wait_for("a leader that hears all", lambda: any(self.say(n)["quorum"] == {"voters": 3, "needed": 2, "heard": 3} for n in self.members))
+        self.lead(1)
+        self.assertEqual(self.members[1].ask("leave"), {"v": 1, "ok": True, "draining": True})
+        self.wait_says(1, role="Follower", ready=False, reason="Leaving")
+        others = {n: wait_for("m%d knows a leader" % n, lambda: self.say(n)["leader"]["id"]) for n in (2, 3)}
+        self.assertTrue(set(others.values()) <= {1, 2, 3})
+        self.assertEqual([self.state_of(self.members[n])["draining"] for n in (1, 2, 3)], [True, False, False])
+        self.assertIn("the leadership is handed over to member ", self.log_of("m1"))
+
+    def log_of(self, name):
+        with open(self.path(name + ".log")) as f:
+            return f.read()
+
+    def test_a_disk_of_somebody_else(self):
+        """Such a member goes on to answer, and says why it does nothing else."""
+        control, said = self.founded()
+        self.start("m2", [*self.command("bobtail-replica", "m2", "--config=" + self.write_document(self.group(founders=(2,)))),
+                          "--data=" + self.path("disk-m1")])
+        self.members[2] = self.ctl("m2")
+        busy = self.say(2)
+        self.assertEqual((busy["phase"], busy["reason"], busy["ready"], busy["role"]), ("Failed", "DiskBusy", False, "Learner"))
+        self.assertEqual((busy["id"], busy["number"], busy["cluster"]), (2, 7, CLUSTER))
+        self.assertTrue(busy["message"])
+        self.assertEqual(busy["disk"], {"id": "0" * 32, "policy": "Volatile", "state": busy["disk"]["state"], "message": busy["message"]})
+        self.assertNotIn("term", busy)
+        self.assertEqual(self.counted(self.members[2])["replica_disk_failed"], 1)
+        self.assertEqual(self.counted(self.members[2])["replica_ready"], 0)
+        self.assertNotIn("replica_events_total elections", self.counted(self.members[2]))
+        for order in ("promote", "remove", "transfer", "snapshot"):
+            self.refuses(2, "Failed", "", "the store failed", order, id=1)
+        self.assertEqual(self.members[2].ask("leave")["ok"], True)
+        self.assertEqual(self.say(2)["reason"], "DiskBusy")
+        self.applied(self.members[2], self.group(members=(1, 3)))
+        self.assertEqual(self.say(2)["id"], 0)  # neither a core nor a document says it
+        self.terminate("m2")
+        self.assertEqual(self.say(1)["disk"], said["disk"])
+
+
+class WithBoxAndAggregator(GroupBed):
+    def test_a_group_that_sends_by_way_of_an_aggregator(self):
+        document = self.apart(self.group(founders=(1, 2, 3), election=1000), "HovercRaftPlusPlus")
+        box, aggregator = self.begin("bobtail-box", "box", document), self.begin("bobtail-aggregator", "aggregator", document)
+        self.assertEqual(self.asked(aggregator)["aggregator"], {"inUse": False, "leader": 0, "term": 0, "epoch": 0, "last": 0, "commit": 0})
+        for n in (1, 2, 3):
+            self.member(n, document)
+        for n in (1, 2, 3):
+            self.wait_says(n, ready=True)
+        client = self.asker((ip(11), 8000))
+        self.keys_and_values(client)
+        self.members_and_aggregator_agree(aggregator)
+        self.assertEqual(sum(self.counted(self.members[n])["replica_answers_total sent"] for n in (1, 2, 3)), client.number)
+        self.a_program_beside_leaves(box, "box", "box")
+        self.a_program_beside_leaves(aggregator, "aggregator", "aggregator")
+        for n in (1, 2, 3):
+            self.terminate("m%d" % n)
+
+    def asked(self, control):
+        reply = control.state()
+        self.assertGreater(reply.pop("uptimeSeconds"), 0)
+        return reply
+
+    def keys_and_values(self, client):
+        self.assertEqual(client.ask(op("P", b"b", b"2")), b"+")
+        self.assertEqual(client.ask(op("P", b"a", b"1")), b"+")
+        self.assertEqual(client.ask(op("A", b"a", b"0")), b"+")
+        self.assertEqual(client.ask(op("C", b"a", b"\0\x0110")), b"-10")
+        self.assertEqual(client.ask(op("C", b"a", b"\0\x02105")), b"+")
+        self.assertEqual(client.ask(op("C", b"a", b"\0\x09short")), b"!")
+        self.assertEqual(client.ask(op("D", b"none")), b"-")
+        self.assertEqual(client.ask(op("X", b"a")), b"!")
+        self.assertEqual(client.ask(op("G", b"a"), READ), b"+5")
+        self.assertEqual(client.ask(op("L", b""), READ), b"+\0\0\0\2\1a\1b")
+        self.assertEqual(client.ask(op("L", b"a", b"\0\1"), READ), b"+\0\0\0\2\1b")
+        self.assertEqual(client.ask(op("D", b"b")), b"+")
+        self.assertEqual(client.ask(op("G", b"b"), READ), b"-")
+
+    def members_and_aggregator_agree(self, aggregator):
+        """A group at rest: what each of them says fits what the others say."""
+        def agreed():
+            leads = [n for n in (1, 2, 3) if self.say(n)["aggregated"]]
+            if len(leads) != 1:
+                return None
+            said, its = self.say(leads[0]), self.asked(aggregator)["aggregator"]
+            counted = self.counted(aggregator)
+            return self.fits(leads[0], said, its) and counted["aggregator_last_index"] == its["last"] and said
+
+        said = wait_for("a leader, and an aggregator that says the same", agreed)
+        self.assertEqual((said["role"], said["quorum"], said["leader"]), ("Leader", {"voters": 3, "needed": 2, "heard": 3}, leader(said["id"])))
+        counted = self.counted(aggregator)
+        self.assertEqual((counted["aggregator_term"], counted["aggregator_in_use"]), (said["term"], 1))
+        self.assertEqual(counted["aggregator_commit_index"], said["commit"])
+        self.assertEqual(self.counted(self.members[said["id"]])["replica_aggregated"], 1)
+        for n in (1, 2, 3):
+            self.wait_says(n, applied=said["applied"], commit=said["commit"], term=said["term"], leader=leader(said["id"]))
+
+    def fits(self, n, said, its):
+        all_there = said["quorum"]["heard"] == 3 and said["commit"] == said["applied"] == said["last"] == said["durable"]
+        return all_there and its == {"inUse": True, "leader": n, "term": said["term"], "epoch": said["configurationIndex"],
+                                     "last": said["last"], "commit": said["commit"]}
+
+    def a_program_beside_leaves(self, control, name, role):
+        hello = control.ask("hello")
+        self.assertEqual((tuple(hello), hello["role"]), (HELLO, role))
+        before = self.asked(control)
+        self.assertEqual({k: before[k] for k in ("draining", "backlog", "workers", "routers")},
+                         {"draining": False, "backlog": 0, "workers": [], "routers": []})
+        counted = self.counted(control)
+        self.assertGreater(counted["io_rx_packets_total"], 0)
+        self.assertIn(role + "_buffers_in_use", counted)
+        reply = control.ask("histogram", name="latency", windowSeconds=1)
+        self.refused(reply, "UnknownHistogram", "name", 'must be one of none; got "latency"')
+        self.assertEqual(control.ask("leave"), {"v": 1, "ok": True, "draining": True})
+        self.assertEqual(self.asked(control)["draining"], True)
+        self.terminate(name)
+
+
+class Copies(GroupBed):
+    """--backup-to and --restore-from, which read no document and answer nobody."""
+
+    def run_once(self, name, *options, code=0):
+        p = subprocess.run(self.command("bobtail-replica", name, *options), capture_output=True, text=True, timeout=90)
+        self.assertEqual(p.returncode, code, p.stderr)
+        self.assertNotIn("Sanitizer", p.stderr)
+        return p.stderr
+
+    def test_a_copy_begins_another_group(self):
+        self.member(1, self.group(storage="Always"))
+        self.wait_says(1, ready=True, applied=3)
+        client = self.client(1)
+        self.assertEqual(client.ask(op("P", b"key", b"kept")), b"+")
+        self.assertEqual(self.orders(1, "snapshot"), {"index": 4})
+        self.wait_says(1, snapshot__index=4)
+        self.assertEqual(client.ask(op("A", b"key", b" whole")), b"+")
+        said = self.wait_says(1, durable=5)
+        os.mkdir(self.path("copies"))
+        self.copies_are_made("up to entry 5 of term %d, with a snapshot at 4" % said["term"])
+        self.terminate("m1")
+        self.a_copy_becomes_a_disk("up to entry 5 of term %d, with a snapshot at 4" % said["term"])
+
+    def copies_are_made(self, what):
+        copy, disk = [self.path("copies/%d" % i) for i in range(4)], self.path("disk-m1")
+        text = self.run_once("m1", "--backup-to=" + copy[0])
+        self.assertIn("info: %s is a copy of %s %s\n" % (copy[0], disk, what), text)
+        self.assertNotIn("older copies", text)
+        self.assertIn("error: no backup: ", self.run_once("m1", "--backup-to=" + copy[0], code=1))
+        self.assertIn("0 older copies removed; the 2 newest stay", self.run_once("m1", "--backup-to=" + copy[1], "--backup-keep=2"))
+        self.assertIn("1 older copies removed; the 2 newest stay", self.run_once("m1", "--backup-to=" + copy[2], "--backup-keep=2"))
+        self.assertEqual(sorted(os.listdir(self.path("copies"))), ["1", "2"])
+        os.mkdir(self.path("copies/1/of somebody"))  # a folder in it: it cannot be removed
+        text = self.run_once("m1", "--backup-to=" + copy[3], "--backup-keep=1")
+        self.assertIn("error: older copies stay, and take room: ", text)
+        self.assertIn("older copies removed; the 1 newest stay", text)
+        self.assertTrue(os.path.isdir(copy[3]))
+
+    def a_copy_becomes_a_disk(self, what):
+        copy, fresh = self.path("copies/3"), "f" * 32
+        disk = self.path("disk-m1-again")
+        for wrong in ("f" * 31, "f" * 33, "g" + "f" * 31, "f" * 30 + " f"):
+            text = self.run_once("m1", "--data=" + disk, "--restore-from=" + copy, "--cluster=" + wrong, code=2)
+            self.assertIn('error: --cluster must be 32 hexadecimal digits; got "%s"' % wrong, text)
+        text = self.run_once("m1", "--data=" + disk, "--restore-from=" + self.path("none"), "--cluster=" + fresh, code=1)
+        self.assertIn("error: not restored: ", text)
+        self.assertFalse(os.path.exists(disk))
+        text = self.run_once("m1", "--data=" + disk, "--restore-from=" + copy, "--cluster=" + fresh)
+        self.assertIn("info: %s begins cluster %s with %s %s\n" % (disk, fresh, copy, what), text)
+        text = self.run_once("m1", "--data=" + disk, "--restore-from=" + self.path("none"), "--cluster=" + fresh)
+        self.assertIn("info: %s is there and stays as it is\n" % disk, text)
+        document = self.group(storage="Always", cluster=fresh)
+        self.member(1, document, "--data=" + disk)
+        said = self.wait_says(1, ready=True)
+        self.assertEqual((said["cluster"], said["disk"]["policy"], said["id"], said["quorum"]["voters"]), (fresh, "Always", 1, 1))
+        self.assertEqual(self.client(1).ask(op("G", b"key"), READ), b"+kept whole")
+        self.terminate("m1")
+
+
+if __name__ == "__main__":
+    unittest.main()
