@@ -76,7 +76,7 @@ struct bt_member_order {
 // *index: of the entry; it is done when that is committed.
 enum bt_replica_result bt_member_change(struct bt_member *m, uint64_t now, const struct bt_member_order *o,
                                         uint64_t *index);
-// id 0: to whoever holds most; *to: who.
+// id 0: to whoever holds most of those that were heard lately; *to: who.
 enum bt_replica_result bt_member_transfer(struct bt_member *m, uint64_t now, uint16_t id, uint16_t *to);
 enum bt_replica_result bt_member_snapshot(struct bt_member *m, uint64_t now, uint64_t *index);
 

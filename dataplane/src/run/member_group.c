@@ -121,19 +121,34 @@ enum bt_replica_result bt_member_change(struct bt_member *m, uint64_t now, const
     return r;
 }
 
+// May this one take the leadership over? What it holds, and when it was heard, is in *peer.
+static bool may_succeed(const struct bt_member *m, const struct bt_group_member *g, struct bt_replica_peer *peer)
+{
+    return g->id != m->id && g->role == BT_GROUP_VOTER && bt_replica_peer(m->core, g->id, peer) && peer->diverged == 0;
+}
+
+// Whoever was heard within two heartbeats is there; of these who holds most, and of those who was heard last. Somebody
+// who stopped holds as much as the others when nothing was written since.
+static bool is_better(const struct bt_member *m, const struct bt_replica_peer *a, const struct bt_replica_peer *b)
+{
+    uint64_t lately = 2 * (uint64_t)m->document.heartbeat_ms * 1000000;
+    bool a_there = a->heard_ns + lately >= m->now, b_there = b->heard_ns + lately >= m->now;
+    if (a_there != b_there) {
+        return a_there;
+    }
+    return a->match != b->match ? a->match > b->match : a->heard_ns > b->heard_ns;
+}
+
 static uint16_t best_successor(const struct bt_member *m)
 {
     struct bt_replica_status s = bt_replica_status(m->core);
-    struct bt_replica_peer peer;
-    uint64_t most = 0;
+    struct bt_replica_peer peer, most = {0};
     uint16_t best = 0;
     for (uint16_t i = 0; i < s.config->count; i++) {
         const struct bt_group_member *g = &s.config->member[i];
-        bool may =
-            g->id != m->id && g->role == BT_GROUP_VOTER && bt_replica_peer(m->core, g->id, &peer) && peer.diverged == 0;
-        if (may && (best == 0 || peer.match > most)) {
+        if (may_succeed(m, g, &peer) && (best == 0 || is_better(m, &peer, &most))) {
             best = g->id;
-            most = peer.match;
+            most = peer;
         }
     }
     return best;

@@ -13,6 +13,7 @@ from group_bed import CLUSTER, GroupBed, READ, digest, op
 NO_DOCUMENT = {"phase": "Waiting", "ready": False, "reason": "NoDocument", "message": "no document was applied yet", "name": "m1"}
 NOBODY = {"id": 0, "name": "", "clientAddress": ""}
 ORDERS = ("add", "promote", "remove", "transfer", "snapshot")
+ELECTION = 500  # milliseconds, of groups with several voters
 STOP_FIRST = "cannot change while this member runs; stop it first"
 HELLO = ("v", "ok", "role", "version", "incarnation", "pid")
 
@@ -230,7 +231,7 @@ class Members(GroupBed):
         return {"id": n, "name": "m%d" % n, "address": ip(n), "memberPort": 8100, "clientPort": 8000, **other}
 
     def test_members_come_and_go(self):
-        self.founded(election=600)
+        self.founded(election=ELECTION)
         self.newcomers_that_are_refused()
         index = self.a_stranger_is_added()
         index = self.a_learner_joins(index)
@@ -277,7 +278,7 @@ class Members(GroupBed):
 
     def a_learner_joins(self, index):
         self.assertEqual(self.orders(1, "add", **self.new(2)), {"index": index + 1})
-        self.member(2, self.group(election=600))
+        self.member(2, self.group(election=ELECTION))
         index += 3  # its membership, its address, whose its disk is
         said = self.wait_says(2, applied=index)
         its = self.running(2, index, said)
@@ -386,7 +387,7 @@ class Members(GroupBed):
     def a_change_that_nobody_confirms(self):
         """A third voter that stands still: what is ordered since waits for it, and so does a client."""
         self.assertTrue(self.orders(1, "add", **self.new(3))["index"] > 0)
-        self.member(3, self.group(election=600))
+        self.member(3, self.group(election=ELECTION))
         wait_for("m3 has all", lambda: self.has_all(3))
         index = self.say(1)["last"]
         self.pause(3)
@@ -418,7 +419,7 @@ class Members(GroupBed):
         return (self.counted(self.members[n])["replica_requests_waiting"], state["backlog"], state["workers"][0]["backlog"])
 
     def test_three_that_found_a_group(self):
-        document = self.group(founders=(1, 2, 3), election=1000)
+        document = self.group(founders=(1, 2, 3), election=ELECTION)
         self.member(1, document)
         first = self.wait_says(1, role="Follower", reason="NoLeader")
         self.assertEqual((first["quorum"], first["formed"], first["leader"]), ({"voters": 3, "needed": 2, "heard": 0}, False, NOBODY))
@@ -477,7 +478,7 @@ class Members(GroupBed):
 
 class WithBoxAndAggregator(GroupBed):
     def test_a_group_that_sends_by_way_of_an_aggregator(self):
-        document = self.apart(self.group(founders=(1, 2, 3), election=1000), "HovercRaftPlusPlus")
+        document = self.apart(self.group(founders=(1, 2, 3), election=ELECTION), "HovercRaftPlusPlus")
         box, aggregator = self.begin("bobtail-box", "box", document), self.begin("bobtail-aggregator", "aggregator", document)
         self.assertEqual(self.asked(aggregator)["aggregator"], {"inUse": False, "leader": 0, "term": 0, "epoch": 0, "last": 0, "commit": 0})
         for n in (1, 2, 3):

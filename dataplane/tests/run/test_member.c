@@ -544,6 +544,26 @@ static void another_leader(uint16_t from, uint16_t to)
     assert_int_equal(bt_member_transfer(b.member[from], b.now, to, &who), BT_REPLICA_OK);
 }
 
+// Somebody who stopped holds as much as the others when nothing was written since.
+static void nobody_who_is_silent_is_handed_the_leadership(void **state)
+{
+    (void)state;
+    for (int second = 0; second <= 1; second++) { // whichever of the two it is
+        uint16_t leader = formed(3, 3), next = leader % 3 + 1, after = next % 3 + 1, who;
+        uint16_t gone = second ? after : next, other = second ? next : after;
+        bed_until(&b, level, gone);
+        bed_until(&b, level, other);
+        bed_stop(&b, gone);
+        for (unsigned ms = 0; ms < 90; ms++) { // the other one answered since
+            bed_step(&b);
+        }
+        assert_int_equal(bed_leader(&b), leader);
+        assert_int_equal(bt_member_transfer(b.member[leader], b.now, 0, &who), BT_REPLICA_OK);
+        assert_int_equal(who, other);
+        bed_close(&b);
+    }
+}
+
 static void r392_a_member_whose_state_differs_answers_nobody_and_gets_the_leaders(void **state)
 {
     (void)state;
@@ -593,6 +613,7 @@ int main(void)
         cmocka_unit_test(r349_a_full_log_is_emptied_once_a_snapshot_is_possible),
         cmocka_unit_test(r347_nothing_is_acknowledged_before_a_majority_of_disks),
         cmocka_unit_test(r372_a_leader_whose_disk_fails_hands_over_and_says_so),
+        cmocka_unit_test(nobody_who_is_silent_is_handed_the_leadership),
         cmocka_unit_test(r392_a_member_whose_state_differs_answers_nobody_and_gets_the_leaders),
         cmocka_unit_test(r392_a_leader_whose_state_differs_leads_no_more),
         cmocka_unit_test(r328_a_leader_that_is_cut_off_answers_no_read),
