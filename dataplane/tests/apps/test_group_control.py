@@ -425,6 +425,7 @@ class Members(GroupBed):
         self.assertEqual((first["quorum"], first["formed"], first["leader"]), ({"voters": 3, "needed": 2, "heard": 0}, False, NOBODY))
         self.assertEqual(first["members"], [{**unknown(n, "Voter"), "registered": False} for n in (1, 2, 3)])
         self.refuses(1, "NotLeader", "", "not the leader; ask again: nobody leads", "promote", id=2)
+        self.an_address_book_is_changed(document)
         self.member(2, document)
         wait_for("a leader of two", lambda: [n for n in (1, 2) if self.say(n)["role"] == "Leader"])
         self.lead(1)
@@ -436,6 +437,15 @@ class Members(GroupBed):
         self.a_leader_leaves()
         for n in (1, 2, 3):
             self.terminate("m%d" % n)
+
+    def an_address_book_is_changed(self, document):
+        """The next document says where somebody is who was not heard yet."""
+        moved = json.loads(json.dumps(document))
+        moved["members"][2]["address"] = ip(33)
+        self.applied(self.members[1], moved)
+        self.assertEqual([m["address"] for m in self.say(1)["members"]], [ip(n) + ":8100" for n in (1, 2, 33)])
+        self.applied(self.members[1], document)
+        self.assertEqual(self.say(1)["members"][2]["address"], ip(3) + ":8100")
 
     def a_leader_leaves(self):
         wait_for("a leader that hears all", lambda: any(self.say(n)["quorum"] == {"voters": 3, "needed": 2, "heard": 3} for n in self.members))
