@@ -256,9 +256,8 @@ static bool with_member(const struct replica_app *app, const struct bt_ctl_ask *
         return bt_ctl_refuse(e, "NotRunning", NULL, "no document was applied yet");
     }
     bool right = ask->id >= (needs_id ? 1 : 0) && ask->id <= BT_GROUP_DOCUMENT_ID_MAX;
-    return right ||
-           bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "id", "must be %d..%d; got %" PRId64, needs_id ? 1 : 0,
-                         BT_GROUP_DOCUMENT_ID_MAX, ask->id);
+    return right || bt_ctl_refuse(e, BT_CTL_INVALID_REQUEST, "id", "must be %d..%d; got %" PRId64, needs_id ? 1 : 0,
+                                  BT_GROUP_DOCUMENT_ID_MAX, ask->id);
 }
 
 static bool change(struct replica_app *app, const struct bt_member_order *order, struct bt_json_out *o,

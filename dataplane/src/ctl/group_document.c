@@ -235,8 +235,8 @@ static const struct bt_shape_field box = {"", BT_SHAPE_OBJECT, .shape = &box_sha
 static const struct bt_shape_field source = {"", BT_SHAPE_OBJECT, .shape = &source_shape};
 static const struct bt_shape_field member = {"", BT_SHAPE_OBJECT, .shape = &member_shape};
 static const struct bt_shape_field founder = {"", BT_SHAPE_TEXT, true, {0, BT_GROUP_DOCUMENT_NAME}, .min = 1};
-static const struct bt_shape_field id = {"",       BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)},
-                                         .min = 1, .max = BT_GROUP_DOCUMENT_ID_MAX};
+static const struct bt_shape_field id = {
+    "", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = BT_GROUP_DOCUMENT_ID_MAX};
 static const struct bt_shape_field key_id = {"", BT_SHAPE_WHOLE, true, {0, sizeof(int64_t)}, .min = 1, .max = 255};
 
 static const struct bt_shape_field document_fields[] = {

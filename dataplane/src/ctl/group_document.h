@@ -15,7 +15,7 @@
 #define BT_GROUP_DOCUMENT_MEMBERS_MAX 16u
 #define BT_GROUP_DOCUMENT_FOUNDERS    9u
 #define BT_GROUP_DOCUMENT_ID_MAX      65534 // of a member: the one above is the aggregator's (wire/group.h)
-#define BT_GROUP_DOCUMENT_NAME        64u // of a member, with its end: a pod's name
+#define BT_GROUP_DOCUMENT_NAME        64u   // of a member, with its end: a pod's name
 
 #define BT_GROUP_DOCUMENT_BOXES 4u
 

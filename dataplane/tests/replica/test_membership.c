@@ -201,7 +201,8 @@ static void r350_the_last_voter_stays(void **state)
     bed_done(b);
     assert_int_equal(change(b, BT_REPLICA_REMOVE, 1), BT_REPLICA_LAST_VOTER);
     assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 0), BT_REPLICA_NO_MEMBER);
-    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, BT_GROUP_AGGREGATOR), BT_REPLICA_NO_MEMBER); // nobody could read it
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, BT_GROUP_AGGREGATOR),
+                     BT_REPLICA_NO_MEMBER); // nobody could read it
     bed_close(b);
 }
 
