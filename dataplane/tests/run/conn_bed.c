@@ -126,6 +126,9 @@ static struct bt_run *open_server(const struct bed_options *o, char *why, size_t
 void begin_bed(struct bed_options o)
 {
     char why[256] = "";
+    if (o.flow != NULL) { // its tokens follow the machine's clock
+        world.now = run_clock_ns() - 1000 * MS;
+    }
     open_client(!o.v6, o.asks, (struct player){takes, plays});
     say_nothing();
     bed.run = open_server(&o, why, sizeof why);

@@ -107,6 +107,36 @@ static void places_are_used_again(void **state)
     end_bed();
 }
 
+/* What several clients say in one turn is all taken in it. */
+static void clients_of_one_turn_are_all_served(void **state)
+{
+    struct talk other[CONNECTIONS - 1] = {0};
+    uint8_t got[CONNECTIONS - 1][1000];
+    (void)state;
+    begin_bed((struct bed_options){0});
+    dial();
+    for (unsigned i = 0; i < CONNECTIONS - 1; i++) {
+        other[i] = (struct talk){.got = got[i], .room = sizeof got[i]};
+        dial_as(&other[i]);
+    }
+    turns(50);
+    bed.executes = false;
+    uint32_t n = ask_for(SAME, 200);
+    for (unsigned i = 0; i < CONNECTIONS - 1; i++) {
+        assert_int_equal(other[i].end->stack->write(other[i].conn, world.said, n), n);
+    }
+    turns(5);
+    assert_int_equal(run_counted(BT_RUN_TCP_REQUESTS), CONNECTIONS);
+    bed.executes = true;
+    all_came_back(n);
+    turns(5);
+    for (unsigned i = 0; i < CONNECTIONS - 1; i++) {
+        assert_int_equal(other[i].n, n);
+        assert_memory_equal(other[i].got, world.said, n);
+    }
+    end_bed();
+}
+
 static void one_too_many_is_reset(void **state)
 {
     struct talk other[CONNECTIONS] = {0};
@@ -198,6 +228,44 @@ static void a_reset_takes_the_connection_away(void **state)
     assert_int_equal(tcp()->open, 0);
     assert_int_equal(bed.port[0].bytes, 0);
     assert_int_equal(run_counted(BT_RUN_TCP_RESET), 1);
+    end_bed();
+}
+
+static void a_reset_of_one_that_asks_nothing_frees_its_place(void **state)
+{
+    (void)state;
+    begin_bed((struct bed_options){0});
+    dial();
+    all_came_back(ask_for(SAME, 10));
+    turns(50);
+    assert_int_equal(tcp()->open, 1);
+    world.client.end->stack->reset(world.client.conn);
+    world.client.conn = NULL;
+    turns(5);
+    assert_int_equal(run_counted(BT_RUN_TCP_RESET), 1);
+    assert_int_equal(tcp()->open, 0);
+    end_bed();
+}
+
+/* Its answer is sent again and again, and then it is given up: by a timer, while nothing comes. */
+static void a_client_that_is_no_more_is_given_up(void **state)
+{
+    (void)state;
+    begin_bed((struct bed_options){0});
+    bed.executes = false;
+    (void)ask_for(SAME, 700);
+    dial();
+    turns(100);
+    world.loss = 1000;
+    bed.executes = true;
+    while (run_counted(BT_RUN_TCP_RESET) == 0) { // the test's own time limit ends it
+        assert_int_equal(tcp()->open, 1);
+        world.now += BT_TCP_TICK_MS * MS;
+        turns(1);
+    }
+    assert_int_equal(tcp()->open, 0);
+    assert_int_equal(run_counted(BT_RUN_TCP_RESET), 1);
+    assert_int_equal(bt_run_tcp_backlog(bed.run), 0);
     end_bed();
 }
 
@@ -497,10 +565,13 @@ int main(void)
         cmocka_unit_test(requests_are_answered_over_ipv6),
         cmocka_unit_test(a_bad_wire_costs_time_only),
         cmocka_unit_test(places_are_used_again),
+        cmocka_unit_test(clients_of_one_turn_are_all_served),
         cmocka_unit_test(one_too_many_is_reset),
         cmocka_unit_test(an_ended_client_is_answered),
         cmocka_unit_test(a_client_that_ends_inside_a_request_is_counted),
         cmocka_unit_test(a_reset_takes_the_connection_away),
+        cmocka_unit_test(a_reset_of_one_that_asks_nothing_frees_its_place),
+        cmocka_unit_test(a_client_that_is_no_more_is_given_up),
         cmocka_unit_test(a_request_that_is_too_long_ends_its_connection),
         cmocka_unit_test(a_handler_without_a_reply_ends_its_connection),
         cmocka_unit_test(who_takes_nothing_is_not_read),
