@@ -193,7 +193,6 @@ static void end(struct run_tcp *t, struct run_conn *c)
     bt_fc_gone(&s->lane, &s->conn[c->index]);
     if (c->stacks != NULL) {
         s->stack->end(c->stacks);
-        c->stacks = NULL;
     }
 }
 

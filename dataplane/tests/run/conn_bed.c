@@ -188,6 +188,13 @@ void turns(unsigned n)
     }
 }
 
+void all_came_back(uint32_t n)
+{
+    talk_for(n, 20000); // enough for anything
+    assert_int_equal(world.client.n, n);
+    assert_memory_equal(world.client.got, world.said, n);
+}
+
 uint64_t run_counted(enum bt_run_tcp_counter which)
 {
     uint64_t counts[BT_RUN_TCP_COUNTERS];

@@ -54,6 +54,8 @@ void refused_bed(uint32_t connections, const char *words);
 // A request of n bytes behind its length, at the end of what the client has to say; returns how long that is now.
 uint32_t ask_for(char mark, uint32_t n);
 void say_nothing(void);
+// What the client said, n bytes, comes back, and nothing else.
+void all_came_back(uint32_t n);
 // So many turns.
 void turns(unsigned n);
 uint64_t run_counted(enum bt_run_tcp_counter which);

@@ -175,6 +175,24 @@ static void too_much_is_answered_by_silence(void **state)
     end_bed();
 }
 
+/* The same requests, one at a time with pauses between them, are within what an easier objective allows. */
+static void what_is_allowed_is_not_answered_by_silence(void **state)
+{
+    enum { REQUESTS = BT_FC_SAMPLES + 100, PAUSE_NS = 200000 };
+    (void)state;
+    begin(&lax, true);
+    dial();
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        uint32_t n = ask_for(SLOW, 10);
+        talk_for(n, 20000);
+        assert_int_equal(world.client.n, n);
+        assert_int_equal(world.client.signal, BT_FC_TOKENS);
+        for (uint64_t began = run_clock_ns(); run_clock_ns() - began < PAUSE_NS;) {
+        }
+    }
+    end_bed();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +202,7 @@ int main(void)
         cmocka_unit_test(who_is_read_is_never_silenced),
         cmocka_unit_test(who_is_not_read_is_silenced),
         cmocka_unit_test(too_much_is_answered_by_silence),
+        cmocka_unit_test(what_is_allowed_is_not_answered_by_silence),
     };
     prepare_world();
     return cmocka_run_group_tests(tests, NULL, NULL);
