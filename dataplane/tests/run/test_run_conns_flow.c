@@ -145,33 +145,55 @@ static void who_is_not_read_is_silenced(void **state)
     end_bed();
 }
 
-/* A client that sends more than the objective allows is told to be silent, and is answered all the same: of a stream
- * nothing can be left out. Whoever comes meanwhile gets no tokens either. */
-static void too_much_is_answered_by_silence(void **state)
+/* One after another they are answered, and whether the client was told to be silent meanwhile. */
+static bool overload(unsigned requests)
 {
-    enum { REQUESTS = 3000 };
-    struct talk late = {0};
     uint32_t n = 0;
     bool silenced = false;
-    (void)state;
-    begin(&strict, true);
-    for (unsigned i = 0; i < REQUESTS; i++) {
+    say_nothing();
+    world.client.n = world.client.sent = 0;
+    for (unsigned i = 0; i < requests; i++) {
         n = ask_for(SLOW, 10);
     }
-    dial();
     while (world.client.n < n) { // the test's own time limit ends it
         turn(n);
         silenced |= (world.client.signal & BT_FC_IDLE_BIT) != 0 && world.client.signal != UNREAD_SIGNAL;
     }
-    assert_true(silenced);
     assert_memory_equal(world.client.got, world.said, n);
-    assert_int_equal(bed.handled, REQUESTS);
-    assert_int_equal(run_counted(BT_RUN_TCP_REQUESTS), REQUESTS);
-    assert_int_equal(conn(0)->flow->pending, 0);
+    return silenced;
+}
+
+/* Whoever comes now gets no tokens. */
+static bool closed_to_others(void)
+{
+    struct talk late = {0};
     dial_as(&late);
     turns(20);
     assert_true(late.opened);
-    assert_int_equal(window_of_the_syn_ack(), UNREAD_SIGNAL);
+    bool closed = window_of_the_syn_ack() == UNREAD_SIGNAL;
+    late.end->stack->end(late.conn);
+    turns(50);
+    return closed;
+}
+
+/* A client that sends more than the objective allows is told to be silent, and is answered all the same: of a stream
+ * nothing can be left out. How soon depends on the machine's clock. */
+static void too_much_is_answered_by_silence(void **state)
+{
+    enum { REQUESTS = 500 };
+    unsigned rounds = 0;
+    bool silenced = false, closed = false;
+    (void)state;
+    begin(&strict, true);
+    dial();
+    while (!silenced || !closed) { // the test's own time limit ends it
+        silenced |= overload(REQUESTS);
+        closed |= closed_to_others();
+        rounds++;
+    }
+    assert_int_equal(bed.handled, rounds * REQUESTS);
+    assert_int_equal(run_counted(BT_RUN_TCP_REQUESTS), rounds * REQUESTS);
+    assert_int_equal(conn(0)->flow->pending, 0);
     end_bed();
 }
 

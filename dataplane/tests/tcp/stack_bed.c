@@ -280,8 +280,8 @@ void turn(uint32_t n)
     world.now += MS / 10;
     arrive();
     for (unsigned i = 0; i < world.end[SERVER].used; i++) {
-        take(&world.talk[i]);
-        echo(&world.talk[i]);
+        take(&world.end[SERVER].talk[i]);
+        echo(&world.end[SERVER].talk[i]);
     }
     take(&world.client);
     say(n);
