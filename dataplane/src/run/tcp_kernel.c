@@ -24,6 +24,14 @@ static void ask(struct run_tcp *t, struct run_conn *c, bool reads)
     }
 }
 
+/* Nobody is there any more. It may have requests yet, and epoll would tell of it until they are over. */
+static void lose(struct run_tcp *t, struct run_conn *c)
+{
+    c->dead = true;
+    run_tcp_count(t, BT_RUN_TCP_RESET);
+    (void)epoll_ctl(t->set, EPOLL_CTL_DEL, c->fd, NULL);
+}
+
 static void write_out(struct run_tcp *t, struct run_conn *c)
 {
     while (!c->dead && c->out.from != c->out.len) {
@@ -33,8 +41,7 @@ static void write_out(struct run_tcp *t, struct run_conn *c)
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno != EINTR) {
-            c->dead = true;
-            run_tcp_count(t, BT_RUN_TCP_RESET);
+            lose(t, c);
         }
     }
 }
@@ -66,8 +73,7 @@ static void read_in(struct run_tcp *t, struct run_conn *c)
     } else if (n == 0) {
         c->ended = true;
     } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        c->dead = true;
-        run_tcp_count(t, BT_RUN_TCP_RESET);
+        lose(t, c);
     }
     run_conn_came(t, c);
 }
@@ -78,8 +84,7 @@ static void on_event(struct run_tcp *t, struct run_conn *c, uint32_t events)
         return; // over since the events were asked for
     }
     if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
-        c->dead = true;
-        run_tcp_count(t, BT_RUN_TCP_RESET);
+        lose(t, c);
     } else if ((events & EPOLLIN) != 0 && (c->asked & EPOLLIN) != 0) {
         read_in(t, c);
     }

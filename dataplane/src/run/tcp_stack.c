@@ -44,7 +44,6 @@ static void *on_accepted(void *arg, struct bt_tcp_conn *stacks, const struct bt_
         c->carrier = s;
         c->stacks = stacks;
         c->reads = true;
-        s->conn[c->index] = (struct bt_fc_conn){0};
     }
     return c;
 }
@@ -115,7 +114,6 @@ static void came(struct run_tcp *t, struct run_conn *c)
     }
     uint64_t now = run_clock_ns();
     c->flow = flow_of(s, c);
-    bt_fc_look(&s->lane, now);
     // One without a token is counted and served: nothing of a stream can be left out.
     if (c->flow == &s->others || !bt_fc_arrived(&s->lane, c->flow, now)) {
         bt_fc_passed(&s->lane, c->flow, now);
@@ -174,7 +172,7 @@ static void flush(struct run_tcp *t)
 static void write_out(struct run_tcp *t, struct run_conn *c)
 {
     const struct stacked *s = t->of_wire;
-    if (c->stacks != NULL && c->out.from != c->out.len) {
+    if (c->out.from != c->out.len) {
         c->out.from += s->stack->write(c->stacks, c->out.at + c->out.from, c->out.len - c->out.from);
     }
 }
@@ -195,7 +193,6 @@ static void end(struct run_tcp *t, struct run_conn *c)
     bt_fc_gone(&s->lane, &s->conn[c->index]);
     if (c->stacks != NULL) {
         s->stack->end(c->stacks);
-        c->stacks = NULL;
     }
 }
 

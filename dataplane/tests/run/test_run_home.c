@@ -22,6 +22,9 @@ struct net {
 static struct net net;
 static struct bt_run *run;
 static int handled;
+static uint64_t now;
+static bool starves;                           // the handler takes every packet there is
+static struct bt_pkt *taken;                   // these
 static const struct bobtail_request *unwanted; // the handler's answer to bobtail_request_cancelled
 
 static unsigned net_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max)
@@ -54,7 +57,7 @@ static void net_tx(struct bt_io *io, struct bt_txq *q)
 static uint64_t net_now(struct bt_io *io)
 {
     (void)io;
-    return 1000;
+    return now;
 }
 
 static void net_wait(struct bt_io *io, uint64_t until_ns)
@@ -92,6 +95,10 @@ static void handle(void *arg, struct bobtail_request *request)
 {
     (void)arg;
     handled++;
+    for (struct bt_pkt *p; starves && (p = bt_pool_get(&net.pool.pool)) != NULL;) {
+        p->next = taken;
+        taken = p;
+    }
     if (unwanted != NULL) { // its router takes it back meanwhile, and another core has the network
         arrive(BT_CANCEL, 1, 101);
         assert_true(bt_sched_take(run->lane[0].sched, 0));
@@ -107,6 +114,8 @@ static void open_bed(enum bt_sched_mode mode, uint32_t threads)
     char why[256];
     net = (struct net){.io = {&net_ops}};
     handled = 0;
+    now = 1000;
+    starves = false;
     unwanted = NULL;
     bt_pool_fixed_init(&net.pool, mem, PACKETS);
     struct bt_run_port port[4];
@@ -242,6 +251,137 @@ static void test_r272_in_a_batch(void **state)
     close_bed();
 }
 
+static void look(void)
+{
+    assert_true(bt_sched_take(run->lane[0].sched, 0));
+    run_home_turn(&run->home[0], NULL, true);
+}
+
+static void give_back_taken(void)
+{
+    bt_pool_put_chain(&net.pool.pool, taken);
+    taken = NULL;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// A reply without a buffer waits for one, and is tried again each millisecond.
+static void starved(enum bt_sched_mode mode)
+{
+    const uint64_t ms = 1000000;
+    struct run_home *home;
+    open_bed(mode, 2);
+    home = &run->home[0];
+    starves = true;
+    arrive(BT_REQUEST, 1, 101);
+    look();
+    play(0);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies + net.drops, 0);
+    assert_non_null(home->stuck.first);
+    assert_true(atomic_load(&home->due_ns) <= now + ms);
+    now += 15 * ms;
+    look();
+    assert_true(atomic_load(&home->due_ns) == sooner(bt_server_next(home->server), now + ms));
+    assert_int_equal(net.replies + net.drops, 0);
+    assert_true(home->starved_ns == 1000); // since the first time
+    give_back_taken();
+    look();
+    assert_int_equal(net.replies, 1);
+    assert_null(home->stuck.first);
+    assert_true(home->starved_ns == 0);
+    assert_int_equal(bt_server_backlog(home->server), 0);
+    arrive(BT_REQUEST, 2, 102); // another time begins anew
+    now += 15 * ms;
+    look();
+    play(0);
+    assert_true(home->starved_ns == now);
+    assert_non_null(home->stuck.first);
+    now += 20 * ms - 1;
+    look();
+    assert_non_null(home->stuck.first);
+    assert_int_equal(bt_server_backlog(home->server), 1);
+    now += 1; // it holds buffers itself: it is given up
+    look();
+    assert_null(home->stuck.first);
+    assert_int_equal(bt_server_backlog(home->server), 0);
+    assert_int_equal(net.replies, 1);
+    assert_true(home->starved_ns == 0);
+    give_back_taken();
+    close_bed();
+}
+
+static void test_replies_wait_for_buffers_to_completion(void **state)
+{
+    (void)state;
+    starved(BT_SCHED_RUN_TO_COMPLETION);
+}
+
+static void test_replies_wait_for_buffers_with_stealing(void **state)
+{
+    (void)state;
+    starved(BT_SCHED_WORK_STEALING);
+}
+
+// Requests that were taken back leave their places here when a core comes to them: twice as many as may wait have one,
+// and what comes beyond is refused.
+static void test_r272_places_are_bounded(void **state)
+{
+    enum { PLACES = 128 };
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 2);
+    for (uint16_t id = 1; id <= PLACES; id++) {
+        arrive(BT_REQUEST, id, 100u + id);
+        look();
+        arrive(BT_CANCEL, id, 100u + id);
+        look();
+    }
+    assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), PLACES);
+    assert_int_equal(net.drops, 0);
+    arrive(BT_REQUEST, 1000, 5000);
+    look();
+    assert_int_equal(net.drops, 1);
+    assert_int_equal(bt_server_backlog(run->home[0].server), 0);
+    run_core_some(&run->core[0], 2 * PLACES);
+    assert_int_equal(handled, 0);
+    arrive(BT_REQUEST, 1001, 5001);
+    look();
+    play(0);
+    assert_int_equal(handled, 1);
+    assert_int_equal(net.replies, 1);
+    assert_int_equal(net.drops, 1);
+    close_bed();
+}
+
+static void refused_with(struct bt_run_setup setup, const char *words)
+{
+    char why[256] = "";
+    assert_null(bt_run_open(&setup, why, sizeof why));
+    assert_string_equal(why, words);
+}
+
+// What only those can ask for who are closer to it than bobtail/serve.h.
+static void test_what_is_refused(void **state)
+{
+    const struct bt_run_port port = {.server = {.max_pending = 64}};
+    const struct bt_run_tcp tcp = {.connections = 1};
+    const struct bt_run_setup good = {
+        .mode = BT_SCHED_WORK_STEALING, .threads = 2, .batch = 64, .handler = handle, .port = &port};
+    struct bt_run_setup s;
+    static const char *const adjustable =
+        "adjustable: needs work stealing over R2P2; other threads have ports of their own";
+    (void)state;
+    s = good, s.mode = (enum bt_sched_mode)7, refused_with(s, "mode: there is none with the number 7");
+    s = good, s.adjustable = true, s.mode = BT_SCHED_RUN_TO_COMPLETION, refused_with(s, adjustable);
+    s = good, s.adjustable = true, s.tcp = &tcp, refused_with(s, adjustable);
+    s = good, s.threads = 0, refused_with(s, "threads: must be 1..64; got 0");
+    s = good, s.batch = 0, refused_with(s, "batch: must be 1..1024; got 0");
+    s = good, refused_with(s, "a port's server cannot be set up; lower max_pending or max_message");
+}
+
 /* How often the core was told since it was last asked here. */
 static uint64_t told(uint32_t core)
 {
@@ -298,6 +438,10 @@ int main(void)
         cmocka_unit_test(test_r272_stolen),
         cmocka_unit_test(test_r272_executed_at_home),
         cmocka_unit_test(test_r272_in_a_batch),
+        cmocka_unit_test(test_replies_wait_for_buffers_to_completion),
+        cmocka_unit_test(test_replies_wait_for_buffers_with_stealing),
+        cmocka_unit_test(test_r272_places_are_bounded),
+        cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_z24_a_wake_is_passed_on),
         cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };

@@ -410,36 +410,6 @@ static void test_d4_one_after_the_other_by_client(void **state)
     r2p2_endpoint_close(client.ep);
 }
 
-static void refused_with(struct bobtail_server_config c, const char *word)
-{
-    char why[256] = "";
-    c.size = sizeof c;
-    assert_null(bobtail_server_open(&c, why, sizeof why));
-    assert_non_null(strstr(why, word));
-}
-
-static void test_bad_options(void **state)
-{
-    struct bobtail_server_config good = config(BOBTAIL_WORK_STEALING, 2), c;
-    (void)state;
-    good.port = bed_port();
-    c = good, c.threads = 65, refused_with(c, "threads");
-    c = good, c.batch = 1025, refused_with(c, "batch");
-    c = good, c.min_threads = 3, refused_with(c, "min_threads");
-    c = good, c.min_threads = 1, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "min_threads");
-    c = good, c.order = 2, refused_with(c, "order");
-    c = good, c.order = BOBTAIL_PER_CLIENT, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "order");
-    c = good, c.mode = 2, refused_with(c, "mode");
-    c = good, c.port = 0, refused_with(c, "port");
-    c = good, c.port = 65535, c.mode = BOBTAIL_RUN_TO_COMPLETION, refused_with(c, "port");
-    c = good, c.handler = NULL, refused_with(c, "handler");
-    c = good, c.queue_depth = 65, refused_with(c, "queue_depth");
-    c = good, c.address = "nowhere", refused_with(c, "address");
-    c = good, c.routers = "nowhere", refused_with(c, "routers");
-    c = good, c.mtu = 100, refused_with(c, "mtu");
-    c = good, c.max_message = 1u << 27, refused_with(c, "max_message");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,7 +427,6 @@ int main(void)
         cmocka_unit_test(test_drain_during_stealing),
         cmocka_unit_test(test_z15_threads_follow_the_load),
         cmocka_unit_test(test_d4_one_after_the_other_by_client),
-        cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

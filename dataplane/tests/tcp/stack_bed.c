@@ -66,14 +66,22 @@ static void on_signalled(void *own, uint16_t bits)
     t->signals++;
 }
 
-static void open_end(int which, struct bt_addr at, bool flow)
+static struct end *begin_end(int which, struct bt_addr at)
 {
     struct end *e = &world.end[which];
-    char why[200];
-    *e = (struct end){.at = at, .slab = malloc(bt_pool_fixed_bytes(BUFFERS)), .stack = bt_tcp_stack_take(), .tells = 5};
-    assert_non_null(e->stack);
+    *e = (struct end){.at = at, .slab = malloc(bt_pool_fixed_bytes(BUFFERS)), .tells = 5};
+    assert_non_null(e->slab);
     bt_pool_fixed_init(&e->pool, e->slab, BUFFERS);
     bt_txq_init(&e->out);
+    return e;
+}
+
+static void open_end(int which, struct bt_addr at, bool flow)
+{
+    struct end *e = begin_end(which, at);
+    char why[200];
+    e->stack = bt_tcp_stack_take();
+    assert_non_null(e->stack);
     e->talk = world.talk;
     e->talks = which == SERVER ? 8 : 0;
     struct bt_tcp_setup setup = {.local = at,
@@ -108,7 +116,7 @@ static struct bt_addr address(bool v4, int which)
     return a;
 }
 
-void open_world(bool v4, bool asks, bool answers)
+static void begin_world(void)
 {
     uint64_t now = world.now + 1000 * MS;
     memset(world.flight, 0, sizeof world.flight);
@@ -119,18 +127,33 @@ void open_world(bool v4, bool asks, bool answers)
     for (unsigned i = 0; i < 8; i++) {
         world.talk[i] = (struct talk){.got = malloc(sizeof world.said), .room = sizeof world.said};
     }
-    world.client = (struct talk){.got = malloc(sizeof world.said), .room = sizeof world.said};
+    world.client =
+        (struct talk){.end = &world.end[CLIENT], .got = malloc(sizeof world.said), .room = sizeof world.said};
+}
+
+void open_world(bool v4, bool asks, bool answers)
+{
+    begin_world();
     open_end(SERVER, address(v4, SERVER), answers);
     open_end(CLIENT, address(v4, CLIENT), asks);
-    world.client.end = &world.end[CLIENT];
+}
+
+void open_client(bool v4, bool asks, struct player server)
+{
+    begin_world();
+    world.player = server;
+    (void)begin_end(SERVER, address(v4, SERVER));
+    open_end(CLIENT, address(v4, CLIENT), asks);
 }
 
 void close_world(void)
 {
     for (int i = 0; i < 2; i++) {
         struct end *e = &world.end[i];
-        e->stack->close();
-        bt_tcp_stack_give(e->stack);
+        if (e->stack != NULL) {
+            e->stack->close();
+            bt_tcp_stack_give(e->stack);
+        }
         bt_pool_put_chain(&e->pool.pool, e->out.head);
     }
     for (unsigned i = 0; i < FLIGHT; i++) {
@@ -201,7 +224,11 @@ void arrive(void)
         if (p->pkt != NULL && p->due <= world.now) {
             struct bt_pkt *pkt = p->pkt;
             p->pkt = NULL;
-            world.end[p->to].stack->rx(pkt, world.now);
+            if (world.end[p->to].stack != NULL) {
+                world.end[p->to].stack->rx(pkt, world.now);
+            } else {
+                world.player.takes(pkt);
+            }
         }
     }
 }
@@ -236,29 +263,44 @@ static void say(uint32_t n)
     }
 }
 
+static void run_end(const struct end *e)
+{
+    if (e->stack == NULL) {
+        world.player.turns();
+        return;
+    }
+    if (world.now >= e->stack->next()) {
+        e->stack->tick(world.now);
+    }
+    e->stack->flush(world.now);
+}
+
 void turn(uint32_t n)
 {
     world.now += MS / 10;
     arrive();
     for (unsigned i = 0; i < world.end[SERVER].used; i++) {
-        take(&world.talk[i]);
-        echo(&world.talk[i]);
+        take(&world.end[SERVER].talk[i]);
+        echo(&world.end[SERVER].talk[i]);
     }
     take(&world.client);
     say(n);
     for (int i = 0; i < 2; i++) {
-        if (world.now >= world.end[i].stack->next()) {
-            world.end[i].stack->tick(world.now);
-        }
-        world.end[i].stack->flush(world.now);
+        run_end(&world.end[i]);
         leave(i);
     }
 }
 
+void dial_as(struct talk *t)
+{
+    t->end = &world.end[CLIENT];
+    t->conn = t->end->stack->connect(&world.end[SERVER].at, t, world.now);
+    assert_non_null(t->conn);
+}
+
 void dial(void)
 {
-    world.client.conn = world.end[CLIENT].stack->connect(&world.end[SERVER].at, &world.client, world.now);
-    assert_non_null(world.client.conn);
+    dial_as(&world.client);
 }
 
 void talk_for(uint32_t n, unsigned turns)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two stacks in virtual time, each a copy of lwIP, and a wire between them that loses, repeats, reorders and damages
-// packets as a seed says. The server says back what it hears.
+// packets as a seed says. The server says back what it hears, or somebody else plays it.
 #ifndef BT_TESTS_STACK_BED_H
 #define BT_TESTS_STACK_BED_H
 
@@ -44,8 +44,15 @@ struct end {
     uint16_t tells;
 };
 
+// Who is the server in place of a stack of the bed's. Its packets are of its end's pool, and leave by its end's queue.
+struct player {
+    void (*takes)(struct bt_pkt *pkt);
+    void (*turns)(void);
+};
+
 struct world {
     struct end end[2];
+    struct player player; // of an end without a stack
     struct packet flight[FLIGHT];
     uint64_t now;
     struct bt_rng rng;
@@ -61,6 +68,8 @@ extern struct world world;
 
 // asks, answers: whether the client and the server want a window of tokens.
 void open_world(bool v4, bool asks, bool answers);
+// The client alone, which wants a window of tokens when it asks; the server is played.
+void open_client(bool v4, bool asks, struct player server);
 // All packets are back when both are closed.
 void close_world(void);
 void put_on_wire(int to, const uint8_t *bytes, uint32_t n, uint8_t offload);
@@ -68,6 +77,8 @@ void arrive(void);
 // A tenth of a millisecond; the client says what it has not said of n bytes.
 void turn(uint32_t n);
 void dial(void);
+// One more connection of the client's; what it hears is for its caller to take.
+void dial_as(struct talk *t);
 // Until n bytes are back, or so many turns are over.
 void talk_for(uint32_t n, unsigned turns);
 uint64_t counted(int which, enum bt_tcp_counter c);

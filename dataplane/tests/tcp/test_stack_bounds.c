@@ -95,6 +95,118 @@ static void segments_out_of_order_are_bounded(void **state)
     close_world();
 }
 
+/* So few of each connection that only all together are too many: one gives way then. */
+static void segments_of_many_connections_are_bounded_together(void **state)
+{
+    enum { CONNECTIONS = 40, EACH = 30 };
+    static struct talk at_server[CONNECTIONS], at_client[CONNECTIONS];
+    (void)state;
+    open_world(true, false, false);
+    struct end *server = &world.end[SERVER];
+    server->talk = at_server;
+    server->talks = CONNECTIONS;
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        dial_as(&at_client[i]);
+        for (unsigned k = 0; k < 20; k++) {
+            turn(0);
+        }
+        uint32_t port = bt_get16(world.syn_ack + 2), next = bt_get32(world.syn_ack + 8),
+                 ack = bt_get32(world.syn_ack + 4) + 1;
+        for (uint32_t k = 0; k < EACH; k++) {
+            forge(port, next + 100 + 8 * k, ack);
+            world.now += MS;
+            arrive();
+            bt_pool_put_chain(&server->pool.pool, server->out.head);
+            bt_txq_init(&server->out);
+            assert_in_range(BUFFERS - server->pool.left, 1, BT_TCP_HELD);
+        }
+    }
+    assert_int_equal(server->used, CONNECTIONS);
+    assert_true(counted(SERVER, BT_TCP_DROP_HELD) >= CONNECTIONS * EACH - BT_TCP_HELD);
+    assert_int_equal(counted(SERVER, BT_TCP_DROP_HELD) + BUFFERS - server->pool.left, CONNECTIONS * EACH);
+    close_world();
+}
+
+/* What finds no packet to leave in is counted, and sent when there is one. */
+static void segments_without_a_buffer_are_sent_later(void **state)
+{
+    struct bt_pkt *all = NULL;
+    struct bt_pool *pool = &world.end[CLIENT].pool.pool;
+    (void)state;
+    open_world(true, false, false);
+    dial();
+    talk_for(1000, 1000);
+    for (unsigned i = 0; i < 1000; i++) {
+        turn(1000); // all is acknowledged
+    }
+    for (struct bt_pkt *p; (p = bt_pool_get(pool)) != NULL;) {
+        p->next = all;
+        all = p;
+    }
+    uint64_t sent = counted(CLIENT, BT_TCP_SEGMENTS_OUT);
+    turn(1001);
+    assert_true(counted(CLIENT, BT_TCP_TX_NO_BUFFER) > 0);
+    assert_int_equal(counted(CLIENT, BT_TCP_SEGMENTS_OUT), sent);
+    bt_pool_put_chain(pool, all);
+    talk_for(3000, 40000);
+    hear_all(3000);
+    close_world();
+}
+
+/* Before a packet there must be room for what lwIP keeps of it. */
+static void a_packet_without_room_before_it_is_dropped(void **state)
+{
+    (void)state;
+    open_world(true, false, false);
+    struct bt_pkt *p = bt_pool_get(&world.end[SERVER].pool.pool);
+    assert_non_null(p);
+    bt_pkt_append(p, 40);
+    p->data -= p->room_before;
+    p->room_before = 0;
+    world.end[SERVER].stack->rx(p, world.now);
+    assert_int_equal(counted(SERVER, BT_TCP_SEGMENTS_IN), 1);
+    assert_int_equal(counted(SERVER, BT_TCP_DROP_HEADER), 1);
+    assert_int_equal(world.end[SERVER].pool.left, BUFFERS); // it came back
+    dial();
+    talk_for(1000, 1000);
+    hear_all(1000);
+    close_world();
+}
+
+/* Of a connection that was reset nobody is told any more, and its peer is. */
+static void a_reset_is_told_to_the_peer(void **state)
+{
+    (void)state;
+    open_world(true, false, false);
+    dial();
+    talk_for(1000, 1000);
+    world.end[CLIENT].stack->reset(world.client.conn);
+    world.client.conn = NULL;
+    for (unsigned i = 0; i < 10; i++) {
+        turn(0);
+    }
+    assert_true(world.talk[0].gone);
+    assert_false(world.client.gone);
+    assert_int_equal(world.end[SERVER].stack->open_now(), 0);
+    assert_int_equal(world.end[CLIENT].stack->open_now(), 0);
+    close_world();
+}
+
+/* Whom the owner does not want is reset. */
+static void whom_the_owner_refuses_is_reset(void **state)
+{
+    (void)state;
+    open_world(true, false, false);
+    world.end[SERVER].talks = 0;
+    dial();
+    talk_for(1000, 100);
+    assert_true(world.client.gone);
+    assert_int_equal(world.end[SERVER].used, 0);
+    assert_int_equal(counted(SERVER, BT_TCP_ACCEPTED), 1);
+    assert_int_equal(world.end[SERVER].stack->open_now(), 0);
+    close_world();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +214,11 @@ int main(void)
         cmocka_unit_test(a_window_that_is_closed_is_probed),
         cmocka_unit_test(what_is_outside_the_window_is_counted_and_dropped),
         cmocka_unit_test(segments_out_of_order_are_bounded),
+        cmocka_unit_test(segments_of_many_connections_are_bounded_together),
+        cmocka_unit_test(segments_without_a_buffer_are_sent_later),
+        cmocka_unit_test(a_packet_without_room_before_it_is_dropped),
+        cmocka_unit_test(a_reset_is_told_to_the_peer),
+        cmocka_unit_test(whom_the_owner_refuses_is_reset),
     };
     prepare_world();
     return cmocka_run_group_tests(tests, NULL, NULL);
