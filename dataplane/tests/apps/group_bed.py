@@ -61,6 +61,20 @@ class Asker:
         self.sock.close()
 
 
+def leader(n):
+    return {"id": n, "name": "m%d" % n, "clientAddress": ip(n) + ":8000"}
+
+
+def peer(n, role, match, lag=0, **other):
+    """A member of whom it is known what it has."""
+    return {"id": n, "name": "m%d" % n, "role": role, "registered": True, "address": ip(n) + ":8100", "clientAddress": ip(n) + ":8000",
+            "match": match, "applied": match, "lag": lag, **other}
+
+
+def unknown(n, role, **other):
+    return peer(n, role, -1, -1, heardMillisecondsAgo=-1, **other)
+
+
 class GroupBed(Bed):
     def setUp(self):
         super().setUp()
@@ -177,6 +191,43 @@ class GroupBed(Bed):
             return False
 
         wait_for("m%d leads" % n, leads)
+
+    def running(self, n, index, said):
+        """What a healthy member of this bed says where everything stands at one index, but for who and how."""
+        return {"hash": said["hash"], "phase": "Running", "ready": True, "reason": "", "message": "", "name": "m%d" % n, "id": n,
+                "cluster": CLUSTER, "number": 7, "disk": {"id": said["disk"]["id"], "policy": "Volatile", "state": "Healthy", "message": ""},
+                "term": said["term"], "aggregated": False, "commit": index, "applied": index, "first": 1, "last": index, "durable": index,
+                "snapshot": {"index": 0, "bytes": 0}, "configurationIndex": 0, "changePending": False, "statesUndecided": 0, "formed": True,
+                "removed": []}
+
+    def take(self, said, *heard):
+        """Takes out when each of these members was heard, in milliseconds."""
+        return [next(m for m in said["members"] if m["id"] == n).pop("heardMillisecondsAgo") for n in heard]
+
+    def founded(self, election=300, *options, **fields):
+        """A group of m1 alone. Its log: that it leads, whose its disk is, that the group is formed."""
+        control = self.member(1, self.group(election=election, **fields), *options)
+        said = self.wait_says(1, ready=True, applied=3)
+        return control, said
+
+    def histogram_of(self, control, name="latency"):
+        reply = control.ask("histogram", name=name, windowSeconds=600)
+        reply["histogram"].pop("buckets")
+        self.assertGreater(reply.pop("second"), 0)
+        self.assertGreaterEqual(reply.pop("coveredSeconds"), 1)
+        return reply
+
+    def state_of(self, control):
+        reply = control.state()
+        self.assertGreater(reply.pop("uptimeSeconds"), 0)
+        return reply
+
+    def new(self, n, **other):
+        return {"id": n, "name": "m%d" % n, "address": ip(n), "memberPort": 8100, "clientPort": 8000, **other}
+
+    def log_of(self, name):
+        with open(self.path(name + ".log")) as f:
+            return f.read()
 
 
 def at(said, field):
