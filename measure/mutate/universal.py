@@ -29,8 +29,9 @@ NO_BEHAVIOUR = re.compile(r"^\s*#\s*(include|if|ifdef|ifndef|elif|else|endif|pra
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
 SETUP = ["--buildtype=debugoptimized", "-Db_sanitize=address,undefined", "-Db_lundef=false"]
 SANITIZERS = (("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"),)
-# Tests that are one program are built so many at a time, and run one after the other; stories of whole programs mostly wait.
-AT_ONCE, STORIES_AT_ONCE = 6, 4
+# Tests that are one program are built so many at a time, twice as many each time up to this, and run one after the other: the
+# first ones notice most. Stories of whole programs mostly wait.
+FIRST, AT_ONCE, STORIES_AT_ONCE = 2, 8, 4
 BUILD_SECONDS = 1800
 # Code that is linked in copies, each with all names local but one (link-copies): the folder, and the name of the first copy.
 COPIED = {"dataplane/src/tcp/lwip/": "bt_tcp_copy_0"}
@@ -201,7 +202,8 @@ class C:
             # Stories of whole programs judge a file of the core last, and each but once: told again with other threads they say the same.
             if not program and any(row[2] for row in judged):
                 judged = [row for row in judged if row[2] or not row[4]]
-            judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), self.tests.kept.get(row[0].name, row[3])))
+            judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), -akin(row[0].name, file),
+                                         self.tests.kept.get(row[0].name, row[3])))
             self.room_of[file] = judged
         return self.room_of[file]
 
@@ -236,13 +238,18 @@ class C:
             code, out = self.built(copy, some)
             if code != 0:
                 return "stillborn", next(iter(re.findall(r"(?:error|undefined reference).*", out)), "does not link")
-            with concurrent.futures.ThreadPoolExecutor(1 if some[0][2] else STORIES_AT_ONCE) as pool:
-                said = list(pool.map(lambda row: self.tests.fails(self.moved(row[0], copy)), some))
-            for (test, *_), one in zip(some, said):
+            for (test, *_), one in zip(some, self.said(copy, some)):
                 if one:
                     self.passes(copy, mutant, clean, test)
                     return "caught", one
         return "survived", f"by {len(room)} tests: " + " ".join(row[0].name.removeprefix("c-") for row in room)[:200]
+
+    def said(self, copy, rows):
+        """What tests say against a mutant: programs one after the other, as long as it is asked for; stories at once."""
+        if rows[0][2]:
+            return (self.tests.fails(self.moved(row[0], copy)) for row in rows)
+        with concurrent.futures.ThreadPoolExecutor(STORIES_AT_ONCE) as pool:
+            return list(pool.map(lambda row: self.tests.fails(self.moved(row[0], copy)), rows))
 
     def built(self, copy, rows):
         return copy.ninja(sorted({os.path.relpath(program, self.bench.build) for row in rows for program in row[1]}))
@@ -257,9 +264,18 @@ class C:
             self.tests.passes(self.moved(test, copy))
 
 
+def akin(test, file):
+    """How many words the name of a test has of that of a file."""
+    words = set(re.split(r"\W|_", pathlib.Path(file).stem))
+    return len(words & set(re.split(r"\W|_", test)))
+
+
 def chunks(room):
     """Tests that are one program, then stories of whole programs."""
-    for alone in (True, False):
-        rows = [row for row in room if row[2] == alone]
-        for at in range(0, len(rows), AT_ONCE if alone else STORIES_AT_ONCE):
-            yield rows[at:at + (AT_ONCE if alone else STORIES_AT_ONCE)]
+    programs, stories = [row for row in room if row[2]], [row for row in room if not row[2]]
+    size = FIRST
+    while programs:
+        yield programs[:size]
+        programs, size = programs[size:], min(2 * size, AT_ONCE)
+    for at in range(0, len(stories), STORIES_AT_ONCE):
+        yield stories[at:at + STORIES_AT_ONCE]
