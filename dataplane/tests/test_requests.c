@@ -77,6 +77,16 @@ static void test_d5_http(void **state)
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\nHost: a\n\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/2.0\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.2\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1./\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "G / HTTP/1.0\r\n\r\n", 1, MORE);
+    EXPECT(BT_FRAMING_HTTP, "GET  HTTP/1.1\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, " / / HTTP/1.1\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET/aaaaaaaaaa\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\n: b\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nab\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\na\x7f: b\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\n~!: b\r\n\r\n", 1, MORE);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nContent-Length: 999\r\n\r\n", 0, TOO_LONG);
 }
