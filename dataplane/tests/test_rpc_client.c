@@ -160,6 +160,7 @@ static void r51_table_full_is_refused_without_callback(void **state)
         assert_true(lab_call(&lab, 8, 8, SEC) >= 0);
     }
     assert_int_equal(lab_call(&lab, 8, 8, SEC), BT_RPC_TABLE_FULL);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_TABLE], 1);
     assert_int_equal(bt_client_pending(lab.client), 300);
     lab_run(&lab, lab.now + MS);
     lab.hold = false;

@@ -308,6 +308,10 @@ static void f48_the_replica_that_has_room(void **state)
     assert_true(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns) >= 0);
     assert_true(bt_addr_eq(&txq.head->next->dst, &at[1]));
     assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_AGAIN);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_FLOW], 1);
+    at[0].port = 0; // no address: refused for that, whoever has room
+    assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_BAD_ARGUMENT);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_FLOW], 1);
     replicas.n = 0;
     assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_BAD_ARGUMENT);
     for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&txq));) {
@@ -377,6 +381,23 @@ static void f49_servers_come_and_go_and_are_bounded(void **state)
     assert_int_equal(takes(&t, now, &wait), 4); // what the others said is no news
 }
 
+/* A server that was not heard for a second is not there any more; one that was, a moment less ago, is. */
+static void f49_silent_servers_are_forgotten_after_a_second(void **state)
+{
+    static struct bt_fc_target t;
+    struct bt_addr router = bt_addr_v4u(0x0a000003, 8000), a = server(1), b = server(2);
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        uint64_t now = SEC, wait;
+        bt_fc_target_init(&t, &router);
+        bt_fc_target_signalled(&t, now, &b, bt_fc_write_tokens(2));
+        bt_fc_target_signalled(&t, now, &a, bt_fc_write_tokens(3));
+        now += late ? SEC + 1 : SEC;
+        bt_fc_target_signalled(&t, now, &a, bt_fc_write_tokens(3));
+        assert_int_equal(takes(&t, now, &wait), late ? 3 : 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +415,7 @@ int main(void)
         cmocka_unit_test(f48_the_replica_that_has_room),
         cmocka_unit_test(f49_each_server_behind_a_router_speaks_for_itself),
         cmocka_unit_test(f49_servers_come_and_go_and_are_bounded),
+        cmocka_unit_test(f49_silent_servers_are_forgotten_after_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,6 +281,31 @@ static void m24_full_tables_answer_drop_and_return_the_credit(void **state)
     lab_end(&lab);
 }
 
+// Nobody makes room who is being executed: a message is refused as a short request is.
+static void m24_full_table_refuses_a_message(void **state)
+{
+    (void)state;
+    lab_init(&lab, 3);
+    lab.path = LAB_ENCAPSULATED;
+    lab.scfg.max_pending = 2;
+    lab.hold = true;
+    lab_start(&lab);
+    for (int i = 0; i < 3; i++) {
+        lab_call(&lab, i < 2 ? 100 : 5000, 8, SEC);
+        lab_run(&lab, lab.now + MS);
+    }
+    assert_int_equal(lab.executed, 2);
+    assert_int_equal(lab.call[2].code, BT_RPC_DROPPED);
+    assert_int_equal(bt_server_counters(lab.server)[BT_M24], 1);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_TABLE], 1);
+    assert_int_equal(lab.sent[LAB_REQRDY], 0);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.received, 3);
+    assert_int_equal(st.served, 1);
+    lab_end(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +317,7 @@ int main(void)
         cmocka_unit_test(r21_early_packets_are_used_when_their_first_arrives),
         cmocka_unit_test(m9_m10_early_reply_packets_are_checked_against_the_count),
         cmocka_unit_test(m24_full_tables_answer_drop_and_return_the_credit),
+        cmocka_unit_test(m24_full_table_refuses_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, free_snapshot);
 }

@@ -205,6 +205,36 @@ static void r58_r59_class_and_trace_reach_server_reply_and_feedback(void **state
     lab_run(&lab, 0);
     assert_int_equal(lab.call[1].info.trace, rq.trace);
     assert_int_equal(lab.call[1].info.class_id, 9);
+    lab_call(&lab, 100, 30, SEC); // in the place of the one before
+    lab_run(&lab, 0);
+    assert_int_equal(lab.last_request.class_id, 0);
+    assert_int_equal(lab.last_request.class_flags, 0);
+    assert_int_equal(lab.last_request.trace, 0);
+    assert_int_equal(lab.call[2].info.trace, 0);
+    assert_int_equal(lab.call[2].info.class_id, 0);
+    lab_end(&lab);
+}
+
+// who asks for a replicated write, and which of its writes it is, of this request alone.
+static void r387_session_reaches_the_application(void **state)
+{
+    (void)state;
+    lab_init(&lab, 8);
+    lab_start(&lab);
+    for (uint16_t id = 1; id <= 2; id++) {
+        struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = id};
+        uint8_t p[64] = {0};
+        h.count_or_index = 1;
+        h.opt.present = id == 1 ? BT_HAS_SESSION : 0;
+        h.opt.session = 0x1112131415161718u;
+        h.opt.session_seq = 0x2122232425262728u;
+        size_t n = bt_r2p2_encode(p, sizeof p, &h);
+        lab_inject_server(&lab, p, n + 5, &lab.caddr);
+        assert_true(lab.last_request.session == (id == 1 ? h.opt.session : 0));
+        assert_true(lab.last_request.session_seq == (id == 1 ? h.opt.session_seq : 0));
+        assert_int_equal(lab.last_request.req_id, id);
+        assert_int_equal(lab.last_request.router, -1);
+    }
     lab_end(&lab);
 }
 
@@ -219,6 +249,7 @@ int main(void)
         cmocka_unit_test(r28_bursts_are_capped_and_paced),
         cmocka_unit_test(r20_r24_replies_are_kept_for_x_clients_only),
         cmocka_unit_test(r58_r59_class_and_trace_reach_server_reply_and_feedback),
+        cmocka_unit_test(r387_session_reaches_the_application),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,41 @@ static void r53_histograms_hold_latency_and_service(void **state)
     free(lab.scfg.latency);
 }
 
+/* A request of one packet that is answered at once took no time, neither to wait nor to be executed. */
+static void r53_what_is_answered_at_once_took_no_time(void **state)
+{
+    (void)state;
+    lab_init(&lab, 13);
+    lab.scfg.latency = calloc(2, bt_hist_slices_bytes());
+    assert_non_null(lab.scfg.latency);
+    lab.scfg.service = (struct bt_hist_slices *)((char *)lab.scfg.latency + bt_hist_slices_bytes());
+    bt_hist_slices_init(lab.scfg.latency, lab.now);
+    bt_hist_slices_init(lab.scfg.service, lab.now);
+    lab_start(&lab);
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    lab.admit = false;
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    lab.admit = true;
+    lab.refuse = true;
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    struct bt_hist *h = calloc(1, sizeof *h);
+    struct bt_hist_window w;
+    bt_hist_slices_merge(lab.scfg.service, lab.now, 10, h, &w);
+    assert_int_equal(h->total, 1);
+    assert_int_equal(h->sum_ns, 0);
+    bt_hist_slices_merge(lab.scfg.latency, lab.now, 10, h, &w);
+    assert_int_equal(h->total, 1);
+    assert_int_equal(h->sum_ns, 0);
+    assert_int_equal(w.arrived, 3);
+    assert_int_equal(w.rejected, 2); // before and behind the door
+    free(h);
+    free(lab.scfg.latency);
+    lab_end(&lab);
+}
+
 /* the second of two requests that a worker holds waits for the first; that is no execution. */
 static void r53_service_leaves_out_the_wait_for_the_request_before(void **state)
 {
@@ -202,6 +237,7 @@ int main(void)
         cmocka_unit_test(r39_feedback_follows_the_last_reply_packet),
         cmocka_unit_test(r39_feedback_is_behind_the_reply_in_the_queue),
         cmocka_unit_test(r53_histograms_hold_latency_and_service),
+        cmocka_unit_test(r53_what_is_answered_at_once_took_no_time),
         cmocka_unit_test(r53_service_leaves_out_the_wait_for_the_request_before),
         cmocka_unit_test(r59_trace_of_a_request_that_is_answered),
         cmocka_unit_test(r59_trace_of_a_request_that_gets_no_answer),
