@@ -63,6 +63,22 @@ static void ll7_every_bucket_is_narrow_and_reports_its_upper_edge(void **state)
     }
 }
 
+/* However low the percentile, it is one of the values there are. */
+static void ll7_lowest_percentile_is_the_smallest_value(void **state)
+{
+    (void)state;
+    struct bt_hist *h = calloc(1, sizeof *h);
+    assert_non_null(h);
+    assert_int_equal(bt_hist_percentile(h, 50000), 0);
+    bt_hist_record(h, 1000000);
+    bt_hist_record(h, 5000000);
+    for (uint32_t per_100k = 0; per_100k <= 50000; per_100k += 25000) {
+        assert_int_equal(bt_hist_percentile(h, per_100k), bt_hist_value(bt_hist_index(1000000)));
+    }
+    assert_int_equal(bt_hist_percentile(h, 50001), bt_hist_value(bt_hist_index(5000000)));
+    free(h);
+}
+
 static void ll7_merging_is_adding(void **state)
 {
     (void)state;
@@ -253,6 +269,7 @@ int main(void)
         cmocka_unit_test(ll7_index_and_value_match_vectors),
         cmocka_unit_test(ll7_percentiles_match_vectors),
         cmocka_unit_test(ll7_every_bucket_is_narrow_and_reports_its_upper_edge),
+        cmocka_unit_test(ll7_lowest_percentile_is_the_smallest_value),
         cmocka_unit_test(ll7_merging_is_adding),
         cmocka_unit_test(slices_hold_all_from_the_first_second_on),
         cmocka_unit_test(slices_forget_after_the_window),

@@ -200,6 +200,23 @@ static void r345_cut_short_anywhere_is_refused(void **state)
     assert_int_equal(bt_group_decode(large, sizeof large, &m).error, BT_GROUP_BAD_LONG);
 }
 
+// However much room there is: what nobody would take is not written.
+static void r345_no_message_is_longer_than_the_longest(void **state)
+{
+    (void)state;
+    static uint8_t body[BT_GROUP_MESSAGE_MAX], large[2 * BT_GROUP_MESSAGE_MAX];
+    struct bt_group_message m = of(BT_GROUP_APPEND);
+    const uint32_t most = BT_GROUP_MESSAGE_MAX - BT_GROUP_HEADER - 28 - BT_GROUP_ENTRY;
+    m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .count = 1};
+    m.append.entry[0] = (struct bt_entry){.term = 2, .kind = BT_ENTRY_COMMAND, .body = body, .length = most};
+    assert_int_equal(bt_group_encode(large, sizeof large, &m), BT_GROUP_MESSAGE_MAX);
+    assert_int_equal(bt_group_encode(large, BT_GROUP_MESSAGE_MAX, &m), BT_GROUP_MESSAGE_MAX);
+    static struct bt_group_message back;
+    assert_int_equal(bt_group_decode(large, BT_GROUP_MESSAGE_MAX, &back).error, BT_GROUP_OK);
+    m.append.entry[0].length++;
+    assert_int_equal(bt_group_encode(large, sizeof large, &m), 0);
+}
+
 static void r345_what_a_header_may_not_say(void **state)
 {
     (void)state;
@@ -383,6 +400,7 @@ int main(void)
         cmocka_unit_test(r345_bytes_of_a_vote_and_of_an_append),
         cmocka_unit_test(r345_every_type_is_read_back),
         cmocka_unit_test(r345_cut_short_anywhere_is_refused),
+        cmocka_unit_test(r345_no_message_is_longer_than_the_longest),
         cmocka_unit_test(r345_what_a_header_may_not_say),
         cmocka_unit_test(r345_what_a_body_may_not_say),
         cmocka_unit_test(r308_a_bodys_hash_depends_on_key_and_body),

@@ -204,6 +204,7 @@ static void m5_each_role_takes_its_own_types(void **state)
             struct bt_r2p2_hdr h;
             enum bt_mcase want = takes[role] >> type & 1 ? BT_M_OK : raft ? BT_M26 : BT_M5;
             assert_int_equal(bt_r2p2_decode(p, sizeof p, (enum bt_role)role, &h), want);
+            assert_int_equal(h.payload_len, want == BT_M_OK ? 2 : 0); // of what is refused nothing is named
         }
     }
 }

@@ -161,6 +161,7 @@ static void r56_any_option_is_added_behind_any_other(void **state)
                 if (h.opt.present == 0) {
                     memset(&h.opt, 0, sizeof h.opt);
                 }
+                assert_true(h.payload == pkt->data + h.hdr_size && h.payload_len == 2);
                 assert_true(bt_r2p2_add_options(pkt, &h, &add));
                 uint32_t both = h.opt.present;
                 assert_int_equal(both, (first != 0 ? 1u << first : 0) | 1u << second);
