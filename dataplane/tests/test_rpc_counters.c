@@ -307,6 +307,27 @@ static void r24_a_reply_without_a_place_is_sent_unrepairable(void **state)
     lab_end(&lab);
 }
 
+// Places go to the newest replies, from the oldest that was sent; short ones in between change nothing in that order.
+static void r24_the_newest_replies_can_be_repaired(void **state)
+{
+    (void)state;
+    begin(9, LAB_DIRECT, true);
+    lab.scfg.max_assemblies = 1;
+    lab_start(&lab);
+    lab_call(&lab, 8, 3000, SEC); // has the only place
+    lab_run(&lab, 0);
+    lab_call(&lab, 8, 8, SEC);
+    lab_run(&lab, 0);
+    lab.faults.lose[LAB_REPLY] = 50;
+    lab_call(&lab, 8, 60000, SEC);
+    lab_run(&lab, 0);
+    assert_true(lab.lost > 0);
+    assert_int_equal(lab.call[2].end, LAB_SUCCESS);
+    assert_true(lab.call[2].intact);
+    assert_true(server(BT_SERVER_RESENT) > 0);
+    lab_end(&lab);
+}
+
 // when the last burst is out nothing wakes the client until its reply is due.
 static void r28_a_client_sleeps_behind_its_last_burst(void **state)
 {
@@ -335,6 +356,7 @@ int main(void)
         cmocka_unit_test(m24_a_refusal_takes_the_place_of_its_request),
         cmocka_unit_test(m24_a_refusal_without_a_buffer_is_counted),
         cmocka_unit_test(r24_a_reply_without_a_place_is_sent_unrepairable),
+        cmocka_unit_test(r24_the_newest_replies_can_be_repaired),
         cmocka_unit_test(r28_a_client_sleeps_behind_its_last_burst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

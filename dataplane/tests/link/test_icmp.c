@@ -131,6 +131,14 @@ static void e10_what_is_quoted_is_the_start_of_a_udp_packet(void **state)
     for (uint32_t len = 0; len <= n; len++) {
         assert_int_equal(quoted(false, p, len), len == n);
     }
+    for (uint32_t len = 0; len < BT_ICMP_HEAD; len++) { // too short for a head, whatever stands behind
+        uint8_t short4[8 + 64] = {BT_ICMP4_UNREACHABLE, 3};
+        struct bt_icmp_error e = {0};
+        quote4(short4 + BT_ICMP_HEAD, 5);
+        struct bt_ip ip = body(true, short4, len);
+        assert_false(bt_icmp_error_judge(&ip, &e));
+        assert_false(bt_icmp_judge(&ip));
+    }
     assert_false(quoted_with(true, 0, 0x65));
     assert_false(quoted_with(true, 0, 0x44)); // shorter than a header
     assert_false(quoted_with(true, 9, 6));

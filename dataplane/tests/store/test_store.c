@@ -103,6 +103,7 @@ static void r347_group_commit_syncs_once(void **state)
     assert_int_equal(b.ram.syncs, syncs);
     bed_commit(&b);
     assert_int_equal(b.ram.syncs, syncs + 1);
+    assert_int_equal(b.store.counter[BT_STORE_SYNCS], b.ram.syncs);
     bed_commit(&b); // nothing to do
     assert_int_equal(b.ram.syncs, syncs + 1);
     bed_free(&b);
