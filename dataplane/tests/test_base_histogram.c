@@ -201,22 +201,22 @@ static void slices_of_another_age_are_not_added(void **state)
     struct bt_hist *h = malloc(sizeof *h);
     struct bt_hist_window w;
     assert_true(old != NULL && new != NULL &&into != NULL &&h != NULL);
-    bt_hist_slices_init(old, 100 * S);
-    bt_hist_slices_init(new, 100 * S);
-    bt_hist_slices_record(old, 100 * S, 5000);
-    bt_hist_slices_arrived(old, 100 * S, 7);
-    bt_hist_slices_record(new, 700 * S, 9000);
-    bt_hist_slices_arrived(new, 700 * S, 1);
+    bt_hist_slices_init(old, 600 * S);
+    bt_hist_slices_init(new, 600 * S);
+    bt_hist_slices_record(old, 600 * S, 5000);
+    bt_hist_slices_arrived(old, 600 * S, 7);
+    bt_hist_slices_record(new, 1200 * S, 9000);
+    bt_hist_slices_arrived(new, 1200 * S, 1);
     struct bt_hist_slices *orders[2][2] = {{old, new}, {new, old}};
     for (unsigned i = 0; i < 2; i++) {
         bt_hist_slices_sum(into, orders[i], 2);
-        bt_hist_slices_merge(into, 700 * S, 1, h, &w);
+        bt_hist_slices_merge(into, 1200 * S, 1, h, &w);
         assert_int_equal(h->total, 1);
         assert_int_equal(h->sum_ns, 9000);
         assert_int_equal(w.arrived, 1);
     }
     bt_hist_slices_sum(into, orders[0], 0); // of nobody
-    bt_hist_slices_merge(into, 700 * S, 600, h, &w);
+    bt_hist_slices_merge(into, 1200 * S, 600, h, &w);
     assert_int_equal(h->total, 0);
     assert_int_equal(w.covered_seconds, 0);
     free(old);

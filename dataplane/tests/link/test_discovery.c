@@ -39,6 +39,7 @@ static void advertises(const char *own, const char *to, unsigned solicited)
     struct bt_nd nd;
     struct bt_ip ip = ip_of(pkt);
     struct bt_addr target = addr(own), dst = addr(to);
+    assert_int_equal(pkt->offload, 0);
     assert_true(bt_icmp_judge(&ip) && bt_nd_judge(&ip, &nd));
     assert_true(nd.advertisement && nd.override && nd.solicited == solicited && !nd.router);
     assert_true(bt_addr_ip_eq(&nd.target, &target) && bt_addr_ip_eq(&ip.dst, &dst));

@@ -151,6 +151,35 @@ static void e10_what_is_quoted_is_the_start_of_a_udp_packet(void **state)
     assert_false(quoted_with(false, 6, 6));
 }
 
+// To whom nobody listens for, from where it was sent to, quoting the datagram.
+static void e8_a_port_is_unreachable(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_plan(&b);
+    bed_open(&b);
+    const char *const theirs[] = {"10.0.0.9:5000", "[fd00::9]:5000"}, *const ours[] = {"10.0.0.2:9", "[fd00::2]:9"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct bt_addr to = addr(theirs[i]), from = addr(ours[i]);
+        bed_rx(&b, bed_udp(&b, theirs[i], ours[i], 20));
+        struct bt_pkt *pkt = bed_sent(&b);
+        struct bt_ip ip = ip_of(pkt);
+        struct bt_icmp_error e;
+        assert_int_equal(ip.proto, i == 0 ? BT_PROTO_ICMP4 : BT_PROTO_ICMP6);
+        assert_int_equal(ip.ttl, 64);
+        assert_memory_equal(pkt->data, their_mac, 6);
+        assert_true(bt_addr_ip_eq(&ip.dst, &to) && bt_addr_ip_eq(&ip.src, &from));
+        assert_true(bt_icmp_judge(&ip) && bt_icmp_error_judge(&ip, &e));
+        assert_int_equal(e.error, ECONNREFUSED);
+        assert_true(bt_addr_eq(&e.src, &to) && bt_addr_eq(&e.dst, &from));
+        assert_int_equal(pkt->offload, 0);
+        assert_int_equal(bed_count(&b, BT_LINK_TX_ICMP_ERROR), i + 1);
+        bed_put(&b, pkt);
+        bed_drain(&b);
+    }
+    bed_close(&b);
+}
+
 // RFC 3810 §5.2: a record for each group, which joins it from every source.
 static void e19_a_report_joins_each_group(void **state)
 {
@@ -235,6 +264,7 @@ int main(void)
         cmocka_unit_test(e8_what_is_an_error),
         cmocka_unit_test(e10_errors_are_told_as_linux_tells_them),
         cmocka_unit_test(e10_what_is_quoted_is_the_start_of_a_udp_packet),
+        cmocka_unit_test(e8_a_port_is_unreachable),
         cmocka_unit_test(e19_a_report_joins_each_group),
         cmocka_unit_test(e21_a_frame_cut_short_belongs_to_no_connection),
         cmocka_unit_test(every_counter_has_a_name_of_its_own),

@@ -284,7 +284,9 @@ static void e15_who_makes_room_first(void **state)
     (void)state;
     static const unsigned places[][2] = {{1, 5}, {5, 1}, {0, 7}, {7, 0}};
     for (unsigned i = 0; i < 4; i++) {
-        bed_plan(&b);
+        if (i > 0) {
+            bed_plan(&b);
+        }
         fill(places[i][0], places[i][1]);
         wanted(0);
         assert_false(there(places[i][0]));
