@@ -108,6 +108,28 @@ static void r381_why_a_packet_is_not_opened(void **state)
     bt_pool_put(&fixed.pool, pkt);
 }
 
+// A tag is of a whole packet whose place for it lies in the header; of what is no such packet none is made.
+static void r57_what_cannot_be_signed(void **state)
+{
+    (void)state;
+    static uint8_t p[BT_R2P2_HEADER_MAX + 2049];
+    struct bt_addr a = bt_addr_v4u(0x0a000001, 9100);
+    struct bt_r2p2_hdr h;
+    bt_r2p2_start(&h, BT_RAFT_REQUEST, 0, true);
+    h.opt.present = BT_HAS_TAG;
+    size_t head = bt_r2p2_encode(p, sizeof p, &h);
+    assert_int_equal(head, 20);
+    assert_true(bt_tag_sign(p, head + 2048, &h, &ours, &a, &a));
+    assert_false(bt_tag_sign(p, head + 2049, &h, &ours, &a, &a));
+    assert_true(bt_tag_sign(p, head, &h, &ours, &a, &a));
+    assert_false(bt_tag_sign(p, head - 1, &h, &ours, &a, &a));
+    h.opt.tag_offset++;
+    assert_false(bt_tag_sign(p, head, &h, &ours, &a, &a));
+    h.opt.tag_offset--;
+    h.opt.present = 0;
+    assert_false(bt_tag_sign(p, head, &h, &ours, &a, &a));
+}
+
 static void r381_the_longest_message_fits_its_packet(void **state)
 {
     (void)state;
@@ -176,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r381_a_packet_holds_a_message_and_a_disk),
         cmocka_unit_test(r381_why_a_packet_is_not_opened),
+        cmocka_unit_test(r57_what_cannot_be_signed),
         cmocka_unit_test(r381_the_longest_message_fits_its_packet),
         cmocka_unit_test(r382_bytes_of_a_note),
         cmocka_unit_test(r386_bytes_behind_drop),

@@ -170,7 +170,9 @@ static void k15_rest_that_comes_late_is_served(void **state)
     assert_int_equal(fb->served, 6);
     int named = 0;
     for (int i = 0; i < lab.feedbacks; i++) {
-        named += (lab.feedback[i].flags & BT_FEEDBACK_PAIR) != 0;
+        bool pair = (lab.feedback[i].flags & BT_FEEDBACK_PAIR) != 0;
+        named += pair;
+        assert_true(!pair || (lab.feedback[i].flags & ~BT_FEEDBACK_JOIN) == BT_FEEDBACK_PAIR);
     }
     assert_int_equal(named, 6);
     for (int i = 0; i < 6; i++) {

@@ -214,6 +214,48 @@ static void r40_router_that_was_never_told_waits_for_no_period(void **state)
     lab_end(&lab);
 }
 
+/* Who heard something in between hears nothing for a period from then. */
+static void r40_a_period_counts_from_the_last_feedback(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    settle();
+    lab_run(&lab, lab.now + 54 * MS); /* four milliseconds into a period */
+    forwarded(&router_a, 1, NULL);
+    int before = lab.feedbacks;
+    lab_run(&lab, lab.now + 9 * MS);
+    assert_int_equal(lab.feedbacks - before, 1);
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_PAIR);
+    lab_run(&lab, lab.now + 2 * MS);
+    assert_int_equal(lab.feedbacks - before, 2);
+    assert_int_equal(last_to(&router_a)->flags, BT_FEEDBACK_PERIODIC);
+    lab_end(&lab);
+}
+
+/* As often as the first time. */
+static void r113_a_router_that_returns_is_joined_again(void **state)
+{
+    (void)state;
+    start();
+    set_routers(2, &router_a, &router_b);
+    lab_run(&lab, lab.now + 50 * MS);
+    assert_false(last_to(&router_b)->flags & BT_FEEDBACK_JOIN);
+    set_routers(1, &router_a, &router_a);
+    lab_run(&lab, lab.now + 50 * MS);
+    set_routers(2, &router_a, &router_b);
+    int from = lab.feedbacks, joins = 0;
+    lab_run(&lab, lab.now + 50 * MS);
+    for (int i = from; i < lab.feedbacks; i++) {
+        bool join = lab.feedback[i].flags & BT_FEEDBACK_JOIN;
+        assert_true(!join || bt_addr_ip_eq(&lab.feedback_to[i], &router_b));
+        joins += join;
+    }
+    assert_int_equal(joins, 3);
+    assert_false(last_to(&router_b)->flags & BT_FEEDBACK_JOIN);
+    lab_end(&lab);
+}
+
 static void r113_join_then_leave(void **state)
 {
     (void)state;
@@ -522,6 +564,8 @@ int main(void)
         cmocka_unit_test(r61_direct_requests_count_for_nobody),
         cmocka_unit_test(r40_periodic_feedback_when_idle),
         cmocka_unit_test(r40_router_that_was_never_told_waits_for_no_period),
+        cmocka_unit_test(r40_a_period_counts_from_the_last_feedback),
+        cmocka_unit_test(r113_a_router_that_returns_is_joined_again),
         cmocka_unit_test(r113_join_then_leave),
         cmocka_unit_test(r41_n_changes_are_told_at_once),
         cmocka_unit_test(r56_a_forwarder_is_configured_or_carries_a_valid_tag),

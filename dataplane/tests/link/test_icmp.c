@@ -151,6 +151,18 @@ static void e10_what_is_quoted_is_the_start_of_a_udp_packet(void **state)
     assert_false(quoted_with(false, 6, 6));
 }
 
+// A header alone is a packet; one byte less is none.
+static void e3_the_shortest_packet_of_ipv4(void **state)
+{
+    (void)state;
+    uint8_t p[BT_IP4_HEAD] = {0x45, 0, 0, BT_IP4_HEAD, 0, 0, 0, 0, 64, BT_PROTO_UDP, 0, 0, 10, 0, 0, 9, 10, 0, 0, 2};
+    struct bt_ip ip;
+    bt_csum_store(p + 10, bt_csum_bytes(0, p, sizeof p));
+    assert_int_equal(bt_ip4_judge(p, sizeof p, true, &ip), BT_FRAME_OK);
+    assert_int_equal(ip.body_len, 0);
+    assert_int_equal(bt_ip4_judge(p, sizeof p - 1, true, &ip), BT_FRAME_TRUNCATED);
+}
+
 // To whom nobody listens for, from where it was sent to, quoting the datagram.
 static void e8_a_port_is_unreachable(void **state)
 {
@@ -264,6 +276,7 @@ int main(void)
         cmocka_unit_test(e8_what_is_an_error),
         cmocka_unit_test(e10_errors_are_told_as_linux_tells_them),
         cmocka_unit_test(e10_what_is_quoted_is_the_start_of_a_udp_packet),
+        cmocka_unit_test(e3_the_shortest_packet_of_ipv4),
         cmocka_unit_test(e8_a_port_is_unreachable),
         cmocka_unit_test(e19_a_report_joins_each_group),
         cmocka_unit_test(e21_a_frame_cut_short_belongs_to_no_connection),
