@@ -294,6 +294,7 @@ static void bad_arguments_are_refused(void **state)
         bad.ops.timeout = i == 1 ? NULL : bad.ops.timeout;
         bad.ops.error = i == 2 ? NULL : bad.ops.error;
         assert_int_equal(bt_client_bytes(&bad), 0);
+        assert_null(bt_client_init(&bad, lab.client_mem, lab.client_bytes, lab.now));
     }
     assert_null(bt_client_init(&lab.ccfg, lab.client_mem, lab.client_bytes - 1, lab.now));
     lab.client = bt_client_init(&lab.ccfg, lab.client_mem, lab.client_bytes, lab.now);

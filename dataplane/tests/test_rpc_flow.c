@@ -360,6 +360,26 @@ static void f40_the_address_unused_for_longest_is_forgotten(void **state)
     lab_end(&lab);
 }
 
+/* What the one used last has said is still known when a newcomer has its place. */
+static void f40_the_address_used_last_is_remembered(void **state)
+{
+    (void)state;
+    begin(13, BOTH_NEW, LAB_DIRECT);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(try_to(i) >= 0);
+    }
+    lab_run(&lab, lab.now + 10 * MS);
+    assert_int_equal(lab_call(&lab, 8, 8, SEC), 0); /* the lab's server says: three tokens */
+    lab_run(&lab, 0);
+    assert_true(try_to(10) >= 0);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(lab_call(&lab, 8, 8, SEC), i);
+    }
+    assert_int_equal(lab_call(&lab, 8, 8, SEC), BT_RPC_AGAIN);
+    lab_run(&lab, lab.now + 10 * MS);
+    lab_end(&lab);
+}
+
 /* --- several servers behind one address --- */
 
 static struct bt_addr server(uint32_t i)
@@ -454,6 +474,7 @@ int main(void)
         cmocka_unit_test(f46_a_lost_answer_gives_its_token_back),
         cmocka_unit_test(f31_bytes_of_anybody),
         cmocka_unit_test(f48_the_replica_that_has_room),
+        cmocka_unit_test(f40_the_address_used_last_is_remembered),
         cmocka_unit_test(f40_the_address_unused_for_longest_is_forgotten),
         cmocka_unit_test(f49_each_server_behind_a_router_speaks_for_itself),
         cmocka_unit_test(f49_servers_come_and_go_and_are_bounded),
