@@ -63,6 +63,22 @@ static void ll7_every_bucket_is_narrow_and_reports_its_upper_edge(void **state)
     }
 }
 
+/* However low the percentile, it is one of the values there are. */
+static void ll7_lowest_percentile_is_the_smallest_value(void **state)
+{
+    (void)state;
+    struct bt_hist *h = calloc(1, sizeof *h);
+    assert_non_null(h);
+    assert_int_equal(bt_hist_percentile(h, 50000), 0);
+    bt_hist_record(h, 1000000);
+    bt_hist_record(h, 5000000);
+    for (uint32_t per_100k = 0; per_100k <= 50000; per_100k += 25000) {
+        assert_int_equal(bt_hist_percentile(h, per_100k), bt_hist_value(bt_hist_index(1000000)));
+    }
+    assert_int_equal(bt_hist_percentile(h, 50001), bt_hist_value(bt_hist_index(5000000)));
+    free(h);
+}
+
 static void ll7_merging_is_adding(void **state)
 {
     (void)state;
@@ -130,6 +146,85 @@ static void slices_forget_after_the_window(void **state)
     free(s);
 }
 
+// Three of one window: what they hold together, second by second, is what one that recorded all of it holds.
+static void slices_of_several_add_up(void **state)
+{
+    (void)state;
+    struct bt_hist_slices *from[3], *all = calloc(1, bt_hist_slices_bytes()), *into = calloc(1, bt_hist_slices_bytes());
+    struct bt_hist *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    struct bt_hist_window w, v;
+    assert_true(all != NULL && into != NULL && want != NULL && got != NULL);
+    bt_hist_slices_init(all, 98 * S);
+    bt_hist_slices_init(into, 5 * S);
+    for (unsigned k = 0; k < 3; k++) {
+        from[k] = calloc(1, bt_hist_slices_bytes());
+        assert_non_null(from[k]);
+        bt_hist_slices_init(from[k], (100 - k) * S);
+    }
+    for (uint64_t t = 100; t < 110; t++) {
+        for (unsigned k = 0; k < 3; k++) {
+            struct bt_hist_slices *both[] = {from[k], all};
+            for (unsigned i = 0; i < 2 && (t + k) % 4 != 0; i++) {
+                bt_hist_slices_record(both[i], t * S, (t - 99) * 10000 * (k + 1));
+                bt_hist_slices_record_inf(both[i], t * S, k + 1);
+                bt_hist_slices_arrived(both[i], t * S, 10 * (k + 1));
+                bt_hist_slices_rejected(both[i], t * S, 3 * (k + 1));
+            }
+        }
+    }
+    for (unsigned again = 0; again < 2; again++) { // what it held before is forgotten
+        bt_hist_slices_sum(into, from, 3);
+        for (uint32_t window = 1; window <= 20; window++) {
+            bt_hist_slices_merge(all, 109 * S, window, want, &w);
+            bt_hist_slices_merge(into, 109 * S, window, got, &v);
+            assert_memory_equal(got, want, sizeof *got);
+            assert_memory_equal(&v, &w, sizeof v);
+        }
+        assert_int_equal(w.covered_seconds, 12); // since the first of them
+        assert_true(got->total > 20 && v.arrived > 0 && v.rejected > 0);
+    }
+    for (unsigned k = 0; k < 3; k++) {
+        free(from[k]);
+    }
+    free(all);
+    free(into);
+    free(want);
+    free(got);
+}
+
+// One that stopped recording holds a second that is 600 older at the place of a new one, in whichever order they come.
+static void slices_of_another_age_are_not_added(void **state)
+{
+    (void)state;
+    struct bt_hist_slices *old = calloc(1, bt_hist_slices_bytes()), *new = calloc(1, bt_hist_slices_bytes()),
+                          *into = calloc(1, bt_hist_slices_bytes());
+    struct bt_hist *h = malloc(sizeof *h);
+    struct bt_hist_window w;
+    assert_true(old != NULL && new != NULL &&into != NULL &&h != NULL);
+    bt_hist_slices_init(old, 600 * S);
+    bt_hist_slices_init(new, 600 * S);
+    bt_hist_slices_record(old, 600 * S, 5000);
+    bt_hist_slices_arrived(old, 600 * S, 7);
+    bt_hist_slices_record(new, 1200 * S, 9000);
+    bt_hist_slices_arrived(new, 1200 * S, 1);
+    struct bt_hist_slices *orders[2][2] = {{old, new}, {new, old}};
+    for (unsigned i = 0; i < 2; i++) {
+        bt_hist_slices_sum(into, orders[i], 2);
+        bt_hist_slices_merge(into, 1200 * S, 1, h, &w);
+        assert_int_equal(h->total, 1);
+        assert_int_equal(h->sum_ns, 9000);
+        assert_int_equal(w.arrived, 1);
+    }
+    bt_hist_slices_sum(into, orders[0], 0); // of nobody
+    bt_hist_slices_merge(into, 1200 * S, 600, h, &w);
+    assert_int_equal(h->total, 0);
+    assert_int_equal(w.covered_seconds, 0);
+    free(old);
+    free(new);
+    free(into);
+    free(h);
+}
+
 struct race {
     struct bt_hist_slices *s;
     _Atomic int stop;
@@ -174,9 +269,12 @@ int main(void)
         cmocka_unit_test(ll7_index_and_value_match_vectors),
         cmocka_unit_test(ll7_percentiles_match_vectors),
         cmocka_unit_test(ll7_every_bucket_is_narrow_and_reports_its_upper_edge),
+        cmocka_unit_test(ll7_lowest_percentile_is_the_smallest_value),
         cmocka_unit_test(ll7_merging_is_adding),
         cmocka_unit_test(slices_hold_all_from_the_first_second_on),
         cmocka_unit_test(slices_forget_after_the_window),
+        cmocka_unit_test(slices_of_several_add_up),
+        cmocka_unit_test(slices_of_another_age_are_not_added),
         cmocka_unit_test(slices_are_torn_free_for_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,6 +219,16 @@ static void rng_is_even_and_repeatable(void **state)
     assert_true(u >= 0 && u < 1);
 }
 
+// Seeds are spread by splitmix64, of which these numbers are published: runs can be repeated by another program.
+static void rng_is_seeded_by_splitmix64(void **state)
+{
+    (void)state;
+    struct bt_rng r;
+    bt_rng_seed(&r, 0);
+    assert_true(r.s[0] == UINT64_C(0xe220a8397b1dcdaf) && r.s[1] == UINT64_C(0x6e789e6aa1b965f4));
+    assert_true(r.s[2] == UINT64_C(0x06c45d188009454f) && r.s[3] == UINT64_C(0xf88bb8a8724c81ec));
+}
+
 // the newest are kept, each is read once, and what was overwritten is counted.
 static void r59_traces_are_read_once_and_losses_counted(void **state)
 {
@@ -254,6 +264,7 @@ int main(void)
         cmocka_unit_test(txq_keeps_order),
         cmocka_unit_test(arena_measures_and_refuses_overflow),
         cmocka_unit_test(rng_is_even_and_repeatable),
+        cmocka_unit_test(rng_is_seeded_by_splitmix64),
         cmocka_unit_test(r59_traces_are_read_once_and_losses_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

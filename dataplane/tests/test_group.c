@@ -200,6 +200,44 @@ static void r345_cut_short_anywhere_is_refused(void **state)
     assert_int_equal(bt_group_decode(large, sizeof large, &m).error, BT_GROUP_BAD_LONG);
 }
 
+// However much room there is: what nobody would take is not written.
+static void r345_no_message_is_longer_than_the_longest(void **state)
+{
+    (void)state;
+    static uint8_t body[BT_GROUP_MESSAGE_MAX], large[2 * BT_GROUP_MESSAGE_MAX];
+    struct bt_group_message m = of(BT_GROUP_APPEND);
+    const uint32_t most = BT_GROUP_MESSAGE_MAX - BT_GROUP_HEADER - 28 - BT_GROUP_ENTRY;
+    m.append = (struct bt_group_append){.prev_index = 4, .prev_term = 2, .commit = 3, .count = 1};
+    m.append.entry[0] = (struct bt_entry){.term = 2, .kind = BT_ENTRY_COMMAND, .body = body, .length = most};
+    assert_int_equal(bt_group_encode(large, sizeof large, &m), BT_GROUP_MESSAGE_MAX);
+    assert_int_equal(bt_group_encode(large, BT_GROUP_MESSAGE_MAX, &m), BT_GROUP_MESSAGE_MAX);
+    static struct bt_group_message back;
+    assert_int_equal(bt_group_decode(large, BT_GROUP_MESSAGE_MAX, &back).error, BT_GROUP_OK);
+    m.append.entry[0].length++;
+    assert_int_equal(bt_group_encode(large, sizeof large, &m), 0);
+}
+
+// The configuration by itself, as an entry or a file has it: its bytes and no more.
+static void r345_a_configuration_has_its_own_bytes(void **state)
+{
+    (void)state;
+    struct bt_group_config c = config(), back;
+    uint8_t bytes[BT_GROUP_CONFIG_MAX + 1] = {0};
+    size_t n = bt_group_config_encode(bytes, sizeof bytes, &c);
+    assert_int_equal(n, 10);
+    assert_int_equal(bt_group_config_decode(bytes, n, &back).error, BT_GROUP_OK);
+    assert_int_equal(back.count, 2);
+    assert_true(back.member[0].id == 1 && back.member[0].role == BT_GROUP_VOTER);
+    assert_true(back.member[1].id == 0x0203 && back.member[1].role == BT_GROUP_LEARNER);
+    struct bt_group_fault f = bt_group_config_decode(bytes, n + 1, &back);
+    assert_int_equal(f.error, BT_GROUP_BAD_LONG);
+    assert_int_equal(f.at, n);
+    for (size_t cut = 0; cut < n; cut++) {
+        assert_int_not_equal(bt_group_config_decode(bytes, cut, &back).error, BT_GROUP_OK);
+        assert_int_equal(bt_group_config_encode(bytes, cut, &c), 0);
+    }
+}
+
 static void r345_what_a_header_may_not_say(void **state)
 {
     (void)state;
@@ -383,6 +421,8 @@ int main(void)
         cmocka_unit_test(r345_bytes_of_a_vote_and_of_an_append),
         cmocka_unit_test(r345_every_type_is_read_back),
         cmocka_unit_test(r345_cut_short_anywhere_is_refused),
+        cmocka_unit_test(r345_no_message_is_longer_than_the_longest),
+        cmocka_unit_test(r345_a_configuration_has_its_own_bytes),
         cmocka_unit_test(r345_what_a_header_may_not_say),
         cmocka_unit_test(r345_what_a_body_may_not_say),
         cmocka_unit_test(r308_a_bodys_hash_depends_on_key_and_body),

@@ -337,6 +337,26 @@ static void smallest_bodies(void **state)
     }
 }
 
+// Where there are no keys there is nothing to store, and nothing is written.
+static void only_keys_are_stored(void **state)
+{
+    (void)state;
+    static uint8_t out[BT_BODY_MAX + 4096];
+    for (uint8_t protocol = 0; protocol < BT_REPLY_PROTOCOLS; protocol++) {
+        struct bt_workload w = {.protocol = protocol, .path = "/"};
+        struct bt_request_stream s = {.workload = &w, .serial = 5};
+        struct bt_expect expect;
+        w.keys = make_keys(10, "uni", "fixed:9");
+        assert_null(bt_dist_parse("fixed:30", &w.value_bytes));
+        w.request_bytes = w.reply_bytes = w.service_ns = w.scan_length = w.value_bytes;
+        bool keys =
+            protocol == BT_REPLY_REDIS || protocol == BT_REPLY_MEMCACHED_TEXT || protocol == BT_REPLY_MEMCACHED_BINARY;
+        assert_int_equal(bt_workload_has_keys(&w), keys);
+        assert_int_equal(bt_request_store(&s, 7, out, &expect) > 0, keys);
+        assert_int_equal(s.serial, keys ? 6 : 5);
+    }
+}
+
 // No draw may outgrow what the buffers were made for.
 static void requests_fit(void **state)
 {
@@ -370,6 +390,7 @@ int main(void)
         cmocka_unit_test(inserts),
         cmocka_unit_test(mix_of_ycsb_e),
         cmocka_unit_test(smallest_bodies),
+        cmocka_unit_test(only_keys_are_stored),
         cmocka_unit_test(requests_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,19 @@ static void test_d5_http(void **state)
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\nHost: a\n\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/2.0\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP,
+           "GET / HTTP/1.1\r\nContent-Lengtx: 3\r\nXontent-Length: 3\r\nTransfer-Encodinx: gzip\r\n\r\n", 1, MORE);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nCONTENT-LENGTH:\t3\t \r\n\r\nabc", 1, MORE);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.2\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1./\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "G / HTTP/1.0\r\n\r\n", 1, MORE);
+    EXPECT(BT_FRAMING_HTTP, "GET  HTTP/1.1\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, " / / HTTP/1.1\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET/aaaaaaaaaa\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\n: b\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nab\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\na\x7f: b\r\n\r\n", 0, MALFORMED);
+    EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\n~!: b\r\n\r\n", 1, MORE);
     EXPECT(BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_HTTP, "POST / HTTP/1.1\r\nContent-Length: 999\r\n\r\n", 0, TOO_LONG);
 }
@@ -104,6 +117,36 @@ static void test_d5_u32(void **state)
     EXPECT(BT_FRAMING_U32, "\xff\xff\xff\xff", 0, TOO_LONG);
 }
 
+/* The longest line and the longest request are whole; one byte more is too long, wherever the end would be. */
+static void test_d5_longest(void **state)
+{
+    static const struct {
+        enum bt_framing framing;
+        const char *head, *tail;
+    } forms[] = {{BT_FRAMING_MEMCACHED, "get ", "\r\n"},
+                 {BT_FRAMING_MEMCACHED, "set k 0 0 183\r\n", "\r\n"},
+                 {BT_FRAMING_HTTP, "GET / HTTP/1.1\r\nA: ", "\r\n\r\n"},
+                 {BT_FRAMING_HTTP, "PUT / HTTP/1.1\r\nContent-Length: 161\r\n\r\n", ""},
+                 {BT_FRAMING_RESP, "*1\r\n$188\r\n", "\r\n"},
+                 {BT_FRAMING_U32, "\1\1\1\1", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        char text[MAX + 8];
+        size_t head = strlen(forms[i].head), tail = strlen(forms[i].tail);
+        memset(text, 'x', sizeof text);
+        memcpy(text, forms[i].head, head);
+        memcpy(text + MAX - tail, forms[i].tail, tail);
+        if (forms[i].framing == BT_FRAMING_U32) {
+            memcpy(text, "\0\0\0\xc4", 4);
+        }
+        expect(forms[i].framing, text, MAX, 1, BT_FRAMED_MORE);
+        struct bt_framer f;
+        uint32_t len;
+        bt_framer_init(&f, forms[i].framing, MAX - 1);
+        assert_int_equal(bt_framer_next(&f, (const uint8_t *)text, MAX, &len), BT_FRAMED_TOO_LONG);
+    }
+}
+
 /* A line without end is refused before it fills memory. */
 static void test_d5_endless(void **state)
 {
@@ -122,7 +165,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_d5_resp), cmocka_unit_test(test_d5_http),    cmocka_unit_test(test_d5_memcached),
-        cmocka_unit_test(test_d5_u32),  cmocka_unit_test(test_d5_endless),
+        cmocka_unit_test(test_d5_u32),  cmocka_unit_test(test_d5_endless), cmocka_unit_test(test_d5_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

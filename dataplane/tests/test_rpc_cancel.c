@@ -244,6 +244,76 @@ static void r273_a_later_copy_runs(void **state)
     lab_end(&lab);
 }
 
+/* What is being answered is past being taken back, while its reply leaves in bursts and while it is kept. */
+static void r272_what_is_answered_is_not_taken_back(void **state)
+{
+    (void)state;
+    static const uint8_t large[300000];
+    struct iovec iov = {(void *)(uintptr_t)large, sizeof large};
+    start(BT_CANCEL_STOPPED, 1);
+    request(&router_a, 7, 100);
+    bt_txq_init(&txq);
+    assert_int_equal(bt_server_reply(lab.server, lab.now, lab.waiting[0], &iov, 1, &txq), 0);
+    lab_transmit(&lab, &txq);
+    assert_int_equal(counter(BT_SERVER_REPLIES), 0); /* the first burst */
+    cancel(&router_a, 7, 100);
+    assert_int_equal(counter(BT_SERVER_CANCELS_UNMATCHED), 1);
+    lab_run(&lab, lab.now + 2 * MS);
+    assert_int_equal(counter(BT_SERVER_REPLIES), 1);
+    cancel(&router_a, 7, 100);
+    assert_int_equal(counter(BT_SERVER_CANCELS_UNMATCHED), 2);
+    assert_int_equal(asked, 0);
+    lab_end(&lab);
+}
+
+/* Wherever in the ring of finished pairs its name is remembered. */
+static void r273_a_later_copy_runs_however_many_ended_before(void **state)
+{
+    (void)state;
+    lab_init(&lab, 1);
+    lab.scfg.max_done = 3;
+    lab.on_cancel = on_cancel;
+    decision = BT_CANCEL_REMOVED;
+    lab.hold = true;
+    lab.path = LAB_ENCAPSULATED;
+    router_a = lab.raddr;
+    lab_start(&lab);
+    for (uint16_t i = 1; i <= 8; i++) {
+        request(&router_a, i, 10);
+        cancel(&router_a, i, 10);
+        request(&router_a, i, 10);
+        assert_int_equal(counter(BT_SERVER_DUPLICATE), i);
+        assert_int_equal(lab.executed, 2 * i - 1);
+        request(&router_a, i, 11);
+        assert_int_equal(lab.executed, 2 * i);
+        assert_int_equal(counter(BT_SERVER_CANCELS_REMOVED), i);
+    }
+    assert_int_equal(bt_server_backlog(lab.server), 8);
+    lab_end(&lab);
+}
+
+/* The request's own buffer is the last: it is free before the word that the request is gone. */
+static void r272_it_is_told_where_no_other_buffer_is(void **state)
+{
+    (void)state;
+    start(BT_CANCEL_STOPPED, 1);
+    request(&router_a, 7, 100);
+    lab_flush(&lab);
+    struct bt_pkt *taken = NULL;
+    while (lab.pool.left > 1) { /* one for the CANCEL */
+        struct bt_pkt *pkt = bt_pool_get(&lab.pool.pool);
+        pkt->next = taken;
+        taken = pkt;
+    }
+    cancel(&router_a, 7, 100);
+    assert_int_equal(counter(BT_SERVER_NO_BUFFER), 0);
+    bt_pool_put_chain(&lab.pool.pool, taken);
+    settle();
+    assert_non_null(last());
+    assert_int_equal(last()->flags & BT_FEEDBACK_CANCELLED, BT_FEEDBACK_CANCELLED);
+    lab_end(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,7 +321,10 @@ int main(void)
         cmocka_unit_test(r272_an_application_may_ignore_it_or_give_up_later),
         cmocka_unit_test(r270_it_ends_no_other_request),
         cmocka_unit_test(r271_who_may_take_back),
+        cmocka_unit_test(r272_what_is_answered_is_not_taken_back),
         cmocka_unit_test(r273_a_later_copy_runs),
+        cmocka_unit_test(r273_a_later_copy_runs_however_many_ended_before),
+        cmocka_unit_test(r272_it_is_told_where_no_other_buffer_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

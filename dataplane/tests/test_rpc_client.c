@@ -160,6 +160,7 @@ static void r51_table_full_is_refused_without_callback(void **state)
         assert_true(lab_call(&lab, 8, 8, SEC) >= 0);
     }
     assert_int_equal(lab_call(&lab, 8, 8, SEC), BT_RPC_TABLE_FULL);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_TABLE], 1);
     assert_int_equal(bt_client_pending(lab.client), 300);
     lab_run(&lab, lab.now + MS);
     lab.hold = false;
@@ -275,8 +276,68 @@ static void bad_arguments_are_refused(void **state)
     bad = lab.ccfg;
     bad.max_pending = 65536;
     assert_int_equal(bt_client_bytes(&bad), 0);
+    assert_null(bt_client_init(&bad, lab.client_mem, lab.client_bytes, lab.now));
+    bad = lab.ccfg;
+    bad.max_pending = 0;
+    assert_int_equal(bt_client_bytes(&bad), 0);
+    bad = lab.ccfg;
+    bad.flow_targets = 1025;
+    assert_int_equal(bt_client_bytes(&bad), 0);
+    bad.flow_targets = 1024;
+    assert_true(bt_client_bytes(&bad) > 0);
+    bad = lab.ccfg;
+    bad.timers.rto_ns = 0;
+    assert_int_equal(bt_client_bytes(&bad), 0);
+    for (int i = 0; i < 3; i++) {
+        bad = lab.ccfg;
+        bad.ops.success = i == 0 ? NULL : bad.ops.success;
+        bad.ops.timeout = i == 1 ? NULL : bad.ops.timeout;
+        bad.ops.error = i == 2 ? NULL : bad.ops.error;
+        assert_int_equal(bt_client_bytes(&bad), 0);
+        assert_null(bt_client_init(&bad, lab.client_mem, lab.client_bytes, lab.now));
+    }
     assert_null(bt_client_init(&lab.ccfg, lab.client_mem, lab.client_bytes - 1, lab.now));
     lab.client = bt_client_init(&lab.ccfg, lab.client_mem, lab.client_bytes, lab.now);
+    lab_end(&lab);
+}
+
+static bool server_takes(const struct bt_server_cfg *cfg)
+{
+    return bt_server_bytes(cfg) > 0;
+}
+
+static void bad_configurations_of_a_server_are_refused(void **state)
+{
+    (void)state;
+    lab_init(&lab, 9);
+    lab_start(&lab);
+#define MAY(field, value, right)                                                                                       \
+    do {                                                                                                               \
+        struct bt_server_cfg one = lab.scfg;                                                                           \
+        one.field = (value);                                                                                           \
+        assert_int_equal(server_takes(&one), (right));                                                                 \
+    } while (0)
+    MAY(n, 0, false);
+    MAY(n, 1, true);
+    MAY(n, 64, true);
+    MAY(n, 65, false);
+    MAY(max_pending, 0, false);
+    MAY(max_pending, 1, true);
+    MAY(max_pending, (1u << 24) - 1, true);
+    MAY(max_pending, 1u << 24, false);
+    MAY(max_done, 0, false);
+    MAY(max_done, 1, true);
+    MAY(max_done, (1u << 24) - 1, true);
+    MAY(max_done, 1u << 24, false);
+    MAY(timers.gc_ns, 0, false);
+    MAY(ops.on_request, NULL, false);
+    MAY(pool, NULL, false);
+    struct bt_server_cfg bad = lab.scfg;
+    bad.n = 0;
+    assert_null(bt_server_init(&bad, lab.server_mem, lab.server_bytes, lab.now));
+    assert_null(bt_server_init(&lab.scfg, lab.server_mem, lab.server_bytes - 1, lab.now));
+    lab.server = bt_server_init(&lab.scfg, lab.server_mem, lab.server_bytes, lab.now);
+    assert_non_null(lab.server);
     lab_end(&lab);
 }
 
@@ -294,6 +355,7 @@ int main(void)
         cmocka_unit_test(r43_close_ends_everything),
         cmocka_unit_test(m24_empty_pool_refuses_the_send),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(bad_configurations_of_a_server_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -308,12 +308,74 @@ static void f48_the_replica_that_has_room(void **state)
     assert_true(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns) >= 0);
     assert_true(bt_addr_eq(&txq.head->next->dst, &at[1]));
     assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_AGAIN);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_FLOW], 1);
+    at[0].port = 0; // no address: refused for that, whoever has room
+    assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_BAD_ARGUMENT);
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_REFUSED_FLOW], 1);
     replicas.n = 0;
     assert_int_equal(bt_client_try_any(lab.client, lab.now, &rq, &replicas, &txq, &lab.retry_ns), BT_RPC_BAD_ARGUMENT);
     for (struct bt_pkt *pkt; (pkt = bt_txq_pop(&txq));) {
         bt_pool_put(&lab.pool.pool, pkt);
     }
     lab_run(&lab, 0);
+    lab_run(&lab, lab.now + 10 * MS);
+    lab_end(&lab);
+}
+
+static int try_to(uint32_t host)
+{
+    static uint64_t next = 100; // each ends once
+    struct bt_txq txq;
+    bt_txq_init(&txq);
+    struct bt_request rq = {.timeout_ns = 5 * MS, .cookie = next++, .dst = bt_addr_v4u(0x0a000100 + host, 80)};
+    int id = bt_client_try_send(lab.client, lab.now, &rq, &txq, &lab.retry_ns);
+    lab_transmit(&lab, &txq);
+    lab.now += 1000;
+    return id;
+}
+
+/* Of so many addresses something is known. Another takes the place of the one that was used first and awaits nothing;
+ * where all await an answer there is none. */
+static void f40_the_address_unused_for_longest_is_forgotten(void **state)
+{
+    (void)state;
+    begin(12, BOTH_NEW, LAB_DIRECT);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(try_to(i) >= 0);
+        assert_int_equal(try_to(i), BT_RPC_AGAIN); // one token to begin with
+    }
+    assert_int_equal(try_to(4), BT_RPC_AGAIN);
+    assert_int_equal(lab.retry_ns, BT_FC_PERIOD_US * 1000);
+    lab_run(&lab, lab.now + 10 * MS); // all have timed out: each has a token again
+    static const uint32_t order[] = {2, 0, 3, 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(try_to(order[i]) >= 0);
+    }
+    lab_run(&lab, lab.now + 10 * MS);
+    for (uint32_t i = 0; i < 4; i++) { // newcomers take their places in that order
+        assert_true(try_to(10 + i) >= 0);
+    }
+    assert_int_equal(try_to(2), BT_RPC_AGAIN);
+    lab_run(&lab, lab.now + 10 * MS);
+    lab_end(&lab);
+}
+
+/* What the one used last has said is still known when a newcomer has its place. */
+static void f40_the_address_used_last_is_remembered(void **state)
+{
+    (void)state;
+    begin(13, BOTH_NEW, LAB_DIRECT);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_true(try_to(i) >= 0);
+    }
+    lab_run(&lab, lab.now + 10 * MS);
+    assert_int_equal(lab_call(&lab, 8, 8, SEC), 0); /* the lab's server says: three tokens */
+    lab_run(&lab, 0);
+    assert_true(try_to(10) >= 0);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(lab_call(&lab, 8, 8, SEC), i);
+    }
+    assert_int_equal(lab_call(&lab, 8, 8, SEC), BT_RPC_AGAIN);
     lab_run(&lab, lab.now + 10 * MS);
     lab_end(&lab);
 }
@@ -347,6 +409,9 @@ static void f49_each_server_behind_a_router_speaks_for_itself(void **state)
     bt_fc_target_signalled(&t, now, &b, bt_fc_write_tokens(2));
     assert_int_equal(takes(&t, now, &wait), 5);
     assert_int_equal(t.unanswered, 5);
+    bt_fc_target_ended(&t, 0);
+    assert_int_equal(t.unanswered, 4);
+    assert_int_equal(takes(&t, now, &wait), 1);
     bt_fc_target_signalled(&t, now, &a, bt_fc_write_tokens(9));
     bt_fc_target_signalled(&t, now, &router, bt_fc_write_idle(400)); // of a DROP of its own: everybody's
     assert_int_equal(takes(&t, now, &wait), 0);
@@ -377,6 +442,23 @@ static void f49_servers_come_and_go_and_are_bounded(void **state)
     assert_int_equal(takes(&t, now, &wait), 4); // what the others said is no news
 }
 
+/* A server that was not heard for a second is not there any more; one that was, a moment less ago, is. */
+static void f49_silent_servers_are_forgotten_after_a_second(void **state)
+{
+    static struct bt_fc_target t;
+    struct bt_addr router = bt_addr_v4u(0x0a000003, 8000), a = server(1), b = server(2);
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        uint64_t now = SEC, wait;
+        bt_fc_target_init(&t, &router);
+        bt_fc_target_signalled(&t, now, &b, bt_fc_write_tokens(2));
+        bt_fc_target_signalled(&t, now, &a, bt_fc_write_tokens(3));
+        now += late ? SEC + 1 : SEC;
+        bt_fc_target_signalled(&t, now, &a, bt_fc_write_tokens(3));
+        assert_int_equal(takes(&t, now, &wait), late ? 3 : 5);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,8 +474,11 @@ int main(void)
         cmocka_unit_test(f46_a_lost_answer_gives_its_token_back),
         cmocka_unit_test(f31_bytes_of_anybody),
         cmocka_unit_test(f48_the_replica_that_has_room),
+        cmocka_unit_test(f40_the_address_used_last_is_remembered),
+        cmocka_unit_test(f40_the_address_unused_for_longest_is_forgotten),
         cmocka_unit_test(f49_each_server_behind_a_router_speaks_for_itself),
         cmocka_unit_test(f49_servers_come_and_go_and_are_bounded),
+        cmocka_unit_test(f49_silent_servers_are_forgotten_after_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,8 @@ static void k15_credit_of_half_open_request_goes_back_early(void **state)
     assert_int_equal(bt_server_backlog(lab.server), 1); /* its rest may come */
     run_for(10 * MS);
     assert_int_equal(bt_server_backlog(lab.server), 0);
+    run_for(10 * MS); /* a periodic FEEDBACK: given up, it takes no place */
+    assert_int_equal(lab.feedback[lab.feedbacks - 1].n, 3);
     lab_end(&lab);
 }
 
@@ -168,7 +170,9 @@ static void k15_rest_that_comes_late_is_served(void **state)
     assert_int_equal(fb->served, 6);
     int named = 0;
     for (int i = 0; i < lab.feedbacks; i++) {
-        named += (lab.feedback[i].flags & BT_FEEDBACK_PAIR) != 0;
+        bool pair = (lab.feedback[i].flags & BT_FEEDBACK_PAIR) != 0;
+        named += pair;
+        assert_true(!pair || lab.feedback[i].flags == BT_FEEDBACK_PAIR); /* it was joined before */
     }
     assert_int_equal(named, 6);
     for (int i = 0; i < 6; i++) {
@@ -249,6 +253,97 @@ static void k15_legacy_router_gets_each_credit_once(void **state)
     lab_end(&lab);
 }
 
+/* A part of a direct request from `client`: index 0 is the first of three, 1 the next. */
+static void part(const struct bt_addr *client, uint16_t index)
+{
+    static uint8_t p[1472];
+    memset(p, 0, sizeof p);
+    p[0] = 0xCC;
+    p[1] = 8;
+    p[3] = index == 0 ? 0xA0 : 0x20;
+    bt_put16(p + 4, 1);
+    bt_put16(p + 6, index == 0 ? 3 : index);
+    lab_inject_server(&lab, p, index == 0 ? 22 : sizeof p, client);
+}
+
+static int dropped_of(const struct bt_addr *client)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < lab.flights; i++) {
+        const struct bt_pkt *pkt = lab.flight[i].pkt;
+        n += bt_addr_eq(&pkt->dst, client) && pkt->data[2] >> 4 == BT_DROP;
+    }
+    return n;
+}
+
+/* first who sent nothing but a beginning, oldest first; then who sent more. */
+static void r65_who_sent_more_gives_way_last(void **state)
+{
+    (void)state;
+    lab_init(&lab, 17);
+    lab.scfg.max_pending = 3;
+    lab_start(&lab);
+    struct bt_addr who[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        who[i] = stranger(i);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        part(&who[i], 0);
+    }
+    part(&who[0], 1);
+    for (uint32_t i = 3; i < 5; i++) { /* the second and the third give way */
+        assert_int_equal(dropped_of(&who[i - 2]), 0);
+        part(&who[i], 0);
+        assert_int_equal(dropped_of(&who[i - 2]), 1);
+        assert_int_equal(dropped_of(&who[0]), 0);
+    }
+    part(&who[3], 1);
+    part(&who[4], 1);
+    part(&who[5], 0); /* all have sent more: the oldest */
+    assert_int_equal(dropped_of(&who[0]), 1);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DISPLACED], 3);
+    lab_run(&lab, lab.now + 20 * MS);
+    assert_int_equal(bt_server_backlog(lab.server), 0);
+    lab_end(&lab);
+}
+
+/* what is known of a source is of that one alone, though two of one place in the table exclude each other. */
+static void r64_patience_is_with_each_source_apart(void **state)
+{
+    static struct bt_patience p;
+    const uint32_t a = 7, b = 7 + BT_PATIENCE_SOURCES, other = 9;
+    (void)state;
+    memset(&p, 0, sizeof p);
+    for (uint32_t i = 0; i < BT_PATIENCE_PROVEN; i++) {
+        assert_int_equal(p.source[a].whole, i);
+        bt_patience_whole(&p, a);
+    }
+    bt_patience_whole(&p, a);
+    assert_int_equal(p.source[a].whole, BT_PATIENCE_PROVEN);
+    bt_patience_in_vain(&p, other, 1000, 10); /* a stranger's debt is all strangers' */
+    assert_int_equal(p.all_until_ns, 1000 + 10 * BT_PATIENCE_ALL);
+    assert_int_equal(p.source[other].until_ns, 1000 + 10 * BT_PATIENCE_SOURCE);
+    assert_true(bt_patience_allows(&p, a, 1000));
+    assert_false(bt_patience_allows(&p, b, 1000)); /* of the same place, and not proven */
+    assert_false(bt_patience_allows(&p, b, 999 + 10 * BT_PATIENCE_ALL));
+    assert_true(bt_patience_allows(&p, b, 1000 + 10 * BT_PATIENCE_ALL));
+    assert_false(bt_patience_allows(&p, other, 999 + 10 * BT_PATIENCE_SOURCE));
+    assert_true(bt_patience_allows(&p, other, 1000 + 10 * BT_PATIENCE_SOURCE));
+    uint64_t all = p.all_until_ns;
+    bt_patience_in_vain(&p, a, 1000, 10); /* its own alone, and it has to prove itself anew */
+    assert_int_equal(p.all_until_ns, all);
+    assert_int_equal(p.source[a].whole, 0);
+    bt_patience_in_vain(&p, a, 1000, 10);
+    assert_int_equal(p.all_until_ns, all + 10 * BT_PATIENCE_ALL);
+    assert_int_equal(p.source[a].until_ns, 1000 + 20 * BT_PATIENCE_SOURCE);
+    assert_true(bt_patience_allows(&p, b, 1000 + 20 * BT_PATIENCE_ALL)); /* not the debt of that one */
+    assert_false(bt_patience_allows(&p, a, 1000 + 20 * BT_PATIENCE_ALL));
+    bt_patience_whole(&p, b);
+    assert_int_equal(p.source[a].hash, b);
+    assert_int_equal(p.source[a].whole, 1);
+    assert_int_equal(p.source[a].until_ns, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +355,8 @@ int main(void)
         cmocka_unit_test(k15_table_full_of_half_open_requests_takes_honest_ones),
         cmocka_unit_test(k15_unwanted_first_packets_hold_no_credit),
         cmocka_unit_test(k15_legacy_router_gets_each_credit_once),
+        cmocka_unit_test(r65_who_sent_more_gives_way_last),
+        cmocka_unit_test(r64_patience_is_with_each_source_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -220,6 +220,41 @@ static void r21_early_packets_are_used_when_their_first_arrives(void **state)
     lab_end(&lab);
 }
 
+// Some are too old and go, from the oldest; those behind them are used, and so is what comes when none was left.
+static void r21_old_early_packets_go_and_young_ones_stay(void **state)
+{
+    (void)state;
+    lab_init(&lab, 7);
+    lab_start(&lab);
+    struct bt_addr other = bt_addr_v4u(0x0a000063, 40000);
+    uint64_t rto = lab.scfg.timers.rto_ns;
+    for (unsigned id = 31; id < 34; id++) {
+        packet(BT_REQUEST, 0, L | X, id, 1, 3, 0);
+        lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+        lab.now += rto / 2;
+    }
+    packet(BT_REQUEST, 0, L | X, 34, 1, 3, 0); // 31 is an RTO and a half old, 32 an RTO
+    lab_inject_server(&lab, raw, raw_len, &other);
+    assert_int_equal(bt_server_counters(lab.server)[BT_M15], 2);
+    packet(BT_REQUEST, 0, F | X, 33, 2, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    assert_int_equal(lab.executed, 1);
+    packet(BT_REQUEST, 0, F | X, 34, 2, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &other);
+    assert_int_equal(lab.executed, 2);
+    packet(BT_REQUEST, 0, L | X, 35, 1, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    lab.now += rto;
+    packet(BT_REQUEST, 0, L | X, 36, 1, 3, 0); // the only one before it goes
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    assert_int_equal(bt_server_counters(lab.server)[BT_M15], 3);
+    packet(BT_REQUEST, 0, F | X, 36, 2, 3, 0);
+    lab_inject_server(&lab, raw, raw_len, &lab.caddr);
+    assert_int_equal(lab.executed, 3);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_HELD], 6);
+    lab_end(&lab);
+}
+
 // Reply packets that came before F and contradict its count go when it comes;
 // the message completes from honest ones.
 static void m9_m10_early_reply_packets_are_checked_against_the_count(void **state)
@@ -281,6 +316,31 @@ static void m24_full_tables_answer_drop_and_return_the_credit(void **state)
     lab_end(&lab);
 }
 
+// Nobody makes room who is being executed: a message is refused as a short request is.
+static void m24_full_table_refuses_a_message(void **state)
+{
+    (void)state;
+    lab_init(&lab, 3);
+    lab.path = LAB_ENCAPSULATED;
+    lab.scfg.max_pending = 2;
+    lab.hold = true;
+    lab_start(&lab);
+    for (int i = 0; i < 3; i++) {
+        lab_call(&lab, i < 2 ? 100 : 5000, 8, SEC);
+        lab_run(&lab, lab.now + MS);
+    }
+    assert_int_equal(lab.executed, 2);
+    assert_int_equal(lab.call[2].code, BT_RPC_DROPPED);
+    assert_int_equal(bt_server_counters(lab.server)[BT_M24], 1);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DROP_TABLE], 1);
+    assert_int_equal(lab.sent[LAB_REQRDY], 0);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.received, 3);
+    assert_int_equal(st.served, 1);
+    lab_end(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,8 +350,10 @@ int main(void)
         cmocka_unit_test(k18_held_packets_are_counted_once),
         cmocka_unit_test(m16_m15_early_packets_are_held_within_bounds),
         cmocka_unit_test(r21_early_packets_are_used_when_their_first_arrives),
+        cmocka_unit_test(r21_old_early_packets_go_and_young_ones_stay),
         cmocka_unit_test(m9_m10_early_reply_packets_are_checked_against_the_count),
         cmocka_unit_test(m24_full_tables_answer_drop_and_return_the_credit),
+        cmocka_unit_test(m24_full_table_refuses_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, free_snapshot);
 }

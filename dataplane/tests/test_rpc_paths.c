@@ -205,6 +205,82 @@ static void r58_r59_class_and_trace_reach_server_reply_and_feedback(void **state
     lab_run(&lab, 0);
     assert_int_equal(lab.call[1].info.trace, rq.trace);
     assert_int_equal(lab.call[1].info.class_id, 9);
+    lab_call(&lab, 100, 30, SEC); // in the place of the one before
+    lab_run(&lab, 0);
+    assert_int_equal(lab.last_request.class_id, 0);
+    assert_int_equal(lab.last_request.class_flags, 0);
+    assert_int_equal(lab.last_request.trace, 0);
+    assert_int_equal(lab.call[2].info.trace, 0);
+    assert_int_equal(lab.call[2].info.class_id, 0);
+    lab_end(&lab);
+}
+
+static void all_of_a_request_reaches_the_application(void **state)
+{
+    (void)state;
+    for (enum lab_path path = LAB_DIRECT; path <= LAB_TRANSPARENT; path++) {
+        for (uint8_t policy = 0; policy < 2; policy++) {
+            for (int parts = 0; parts < 2; parts++) {
+                lab_init(&lab, 9);
+                lab.path = path;
+                lab_start(&lab);
+                uint64_t first = lab.now + (path == LAB_DIRECT ? 10000 : 20000);
+                struct bt_request rq = {.timeout_ns = SEC, .policy = policy};
+                lab_call_with(&lab, &rq, parts ? 5000 : 100, 8);
+                lab_run(&lab, 0);
+                assert_int_equal(lab.call[0].end, LAB_SUCCESS);
+                const struct bt_server_request *r = &lab.last_request;
+                assert_true(bt_addr_eq(&r->client, &lab.caddr));
+                assert_int_equal(r->policy, policy);
+                assert_int_equal(r->router, path == LAB_DIRECT ? -1 : 0);
+                assert_int_equal(r->t_first_ns, first);
+                assert_int_equal(r->msg.len, parts ? 5000 : 100);
+                assert_int_equal(r->msg.packets, parts ? 5 : 1);
+                lab_end(&lab);
+            }
+        }
+    }
+}
+
+// From the next time each is set.
+static void r19_a_server_s_timers_may_change(void **state)
+{
+    (void)state;
+    lab_init(&lab, 10);
+    lab.path = LAB_ENCAPSULATED;
+    lab_start(&lab);
+    struct bt_rpc_timers t = lab.scfg.timers;
+    lab_run(&lab, lab.now + 100 * MS);
+    int before = lab.feedbacks;
+    t.feedback_period_ns = 0;
+    assert_int_equal(bt_server_set_timers(lab.server, &t), BT_RPC_BAD_ARGUMENT);
+    t.feedback_period_ns = 1 * MS;
+    assert_int_equal(bt_server_set_timers(lab.server, &t), 0);
+    lab_run(&lab, lab.now + 110 * MS);
+    assert_in_range(lab.feedbacks - before, 90, 111); // ten times as often
+    lab_end(&lab);
+}
+
+// who asks for a replicated write, and which of its writes it is, of this request alone.
+static void r387_session_reaches_the_application(void **state)
+{
+    (void)state;
+    lab_init(&lab, 8);
+    lab_start(&lab);
+    for (uint16_t id = 1; id <= 2; id++) {
+        struct bt_r2p2_hdr h = {.type = BT_REQUEST, .first = true, .last = true, .ext = true, .req_id = id};
+        uint8_t p[64] = {0};
+        h.count_or_index = 1;
+        h.opt.present = id == 1 ? BT_HAS_SESSION : 0;
+        h.opt.session = 0x1112131415161718u;
+        h.opt.session_seq = 0x2122232425262728u;
+        size_t n = bt_r2p2_encode(p, sizeof p, &h);
+        lab_inject_server(&lab, p, n + 5, &lab.caddr);
+        assert_true(lab.last_request.session == (id == 1 ? h.opt.session : 0));
+        assert_true(lab.last_request.session_seq == (id == 1 ? h.opt.session_seq : 0));
+        assert_int_equal(lab.last_request.req_id, id);
+        assert_int_equal(lab.last_request.router, -1);
+    }
     lab_end(&lab);
 }
 
@@ -219,6 +295,9 @@ int main(void)
         cmocka_unit_test(r28_bursts_are_capped_and_paced),
         cmocka_unit_test(r20_r24_replies_are_kept_for_x_clients_only),
         cmocka_unit_test(r58_r59_class_and_trace_reach_server_reply_and_feedback),
+        cmocka_unit_test(all_of_a_request_reaches_the_application),
+        cmocka_unit_test(r19_a_server_s_timers_may_change),
+        cmocka_unit_test(r387_session_reaches_the_application),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,37 @@ static void k16_other_request_under_a_finished_name_runs(void **state)
     lab_end(&lab);
 }
 
+static void answer_at_once(void *arg, const struct bt_server_request *rq, struct bt_txq *txq)
+{
+    struct lab *l = arg;
+    assert_int_equal(bt_server_reply(l->server, l->now, rq->handle, NULL, 0, txq), 0);
+}
+
+/* Whether it is another one is seen of the first 64 bytes, the length, the policy and the number of packets. */
+static void k16_a_request_is_told_by_its_beginning(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned at, length;
+        bool other;
+    } cases[] = {{0, 200, true}, {1, 200, true}, {8, 200, true}, {63, 200, true}, {64, 200, false}, {199, 201, true}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        lab_init(&lab, 16);
+        lab_start(&lab);
+        lab.scfg.ops.on_request = answer_at_once;
+        lab.server = bt_server_init(&lab.scfg, lab.server_mem, lab.server_bytes, lab.now);
+        for (int again = 0; again < 2; again++) {
+            uint8_t p[300] = {0xCC, 8, 0x00, 0xC0, 0, 1, 0, 1};
+            unsigned n = again ? cases[i].length : 200;
+            p[8 + cases[i].at] = (uint8_t)(again && cases[i].length == 200);
+            lab_inject_server(&lab, p, 8 + n, &lab.caddr);
+        }
+        assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_REQUESTS], cases[i].other ? 2 : 1);
+        assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_DUPLICATE], cases[i].other ? 0 : 1);
+        lab_end(&lab);
+    }
+}
+
 /* the network's copy does not run again, before the restart or after it. */
 static void k16_same_request_under_a_finished_name_is_a_copy(void **state)
 {
@@ -121,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(k16_other_request_under_a_finished_name_runs),
+        cmocka_unit_test(k16_a_request_is_told_by_its_beginning),
         cmocka_unit_test(k16_same_request_under_a_finished_name_is_a_copy),
         cmocka_unit_test(k16_other_request_under_a_running_name_is_m11),
         cmocka_unit_test(k16_message_of_the_next_life_runs),

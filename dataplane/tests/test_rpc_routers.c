@@ -122,6 +122,30 @@ static void r61_time_that_goes_back_changes_no_share(void **state)
     lab_end(&lab);
 }
 
+/* 0 means never heard: a clock may begin there. */
+static void r61_router_heard_at_time_zero_has_its_share(void **state)
+{
+    (void)state;
+    lab_init(&lab, 1);
+    lab.now = 0;
+    router_a = bt_addr_v4u(0x0a000003, 8000);
+    router_b = bt_addr_v4u(0x0a000004, 8000);
+    lab_start(&lab);
+    set_routers(2, &router_a, &router_b);
+    forwarded(&router_a, 1, NULL);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.heard_ns, 1);
+    assert_true(bt_server_router_state(lab.server, 1, &st));
+    assert_int_equal(st.heard_ns, 0);
+    forwarded(&router_b, 2, NULL);
+    assert_true(bt_server_router_state(lab.server, 1, &st));
+    assert_int_equal(st.heard_ns, 1);
+    settle();
+    assert_int_equal(last_to(&router_b)->n, 2);
+    lab_end(&lab);
+}
+
 static void r61_grant_is_at_least_one(void **state)
 {
     (void)state;
@@ -163,6 +187,72 @@ static void r40_periodic_feedback_when_idle(void **state)
     assert_true(last_to(&router_a)->flags & BT_FEEDBACK_PERIODIC);
     assert_false(last_to(&router_a)->flags & BT_FEEDBACK_PAIR);
     assert_int_equal(last_to(&router_a)->incarnation, 77);
+    lab_end(&lab);
+}
+
+/* What it should have been told found no buffer: it is told at once, not a period later, however young the clock is. */
+static void r40_router_that_was_never_told_waits_for_no_period(void **state)
+{
+    (void)state;
+    lab_init(&lab, 1);
+    lab.now = MS;
+    router_a = bt_addr_v4u(0x0a000003, 8000);
+    lab_start(&lab);
+    struct bt_pkt *taken = NULL;
+    for (struct bt_pkt *pkt; (pkt = bt_pool_get(&lab.pool.pool)) != NULL; taken = pkt) {
+        pkt->next = taken;
+    }
+    set_routers(1, &router_a, &router_a);
+    bt_pool_put_chain(&lab.pool.pool, taken);
+    assert_int_equal(bt_server_counters(lab.server)[BT_SERVER_NO_BUFFER], 1);
+    struct bt_server_router_state st;
+    assert_true(bt_server_router_state(lab.server, 0, &st));
+    assert_int_equal(st.feedback_ns, 0);
+    settle();
+    assert_int_equal(lab.feedbacks, 1);
+    assert_int_equal(last_to(&router_a)->flags, BT_FEEDBACK_PERIODIC | BT_FEEDBACK_JOIN);
+    lab_end(&lab);
+}
+
+/* Who heard something in between hears nothing for a period from then. */
+static void r40_a_period_counts_from_the_last_feedback(void **state)
+{
+    (void)state;
+    start();
+    set_routers(1, &router_a, &router_a);
+    settle();
+    lab_run(&lab, lab.now + 54 * MS); /* four milliseconds into a period */
+    forwarded(&router_a, 1, NULL);
+    int before = lab.feedbacks;
+    lab_run(&lab, lab.now + 9 * MS);
+    assert_int_equal(lab.feedbacks - before, 1);
+    assert_true(last_to(&router_a)->flags & BT_FEEDBACK_PAIR);
+    lab_run(&lab, lab.now + 2 * MS);
+    assert_int_equal(lab.feedbacks - before, 2);
+    assert_int_equal(last_to(&router_a)->flags, BT_FEEDBACK_PERIODIC);
+    lab_end(&lab);
+}
+
+/* As often as the first time. */
+static void r113_a_router_that_returns_is_joined_again(void **state)
+{
+    (void)state;
+    start();
+    set_routers(2, &router_a, &router_b);
+    lab_run(&lab, lab.now + 50 * MS);
+    assert_false(last_to(&router_b)->flags & BT_FEEDBACK_JOIN);
+    set_routers(1, &router_a, &router_a);
+    lab_run(&lab, lab.now + 50 * MS);
+    set_routers(2, &router_a, &router_b);
+    int from = lab.feedbacks, joins = 0;
+    lab_run(&lab, lab.now + 50 * MS);
+    for (int i = from; i < lab.feedbacks; i++) {
+        bool join = lab.feedback[i].flags & BT_FEEDBACK_JOIN;
+        assert_true(!join || bt_addr_ip_eq(&lab.feedback_to[i], &router_b));
+        joins += join;
+    }
+    assert_int_equal(joins, 3);
+    assert_false(last_to(&router_b)->flags & BT_FEEDBACK_JOIN);
     lab_end(&lab);
 }
 
@@ -469,9 +559,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r61_counters_and_grants_are_kept_per_router),
         cmocka_unit_test(r61_time_that_goes_back_changes_no_share),
+        cmocka_unit_test(r61_router_heard_at_time_zero_has_its_share),
         cmocka_unit_test(r61_grant_is_at_least_one),
         cmocka_unit_test(r61_direct_requests_count_for_nobody),
         cmocka_unit_test(r40_periodic_feedback_when_idle),
+        cmocka_unit_test(r40_router_that_was_never_told_waits_for_no_period),
+        cmocka_unit_test(r40_a_period_counts_from_the_last_feedback),
+        cmocka_unit_test(r113_a_router_that_returns_is_joined_again),
         cmocka_unit_test(r113_join_then_leave),
         cmocka_unit_test(r41_n_changes_are_told_at_once),
         cmocka_unit_test(r56_a_forwarder_is_configured_or_carries_a_valid_tag),

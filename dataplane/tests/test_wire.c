@@ -184,6 +184,58 @@ static void r55_the_usual_header_is_read_as_any_other(void **state)
     assert_int_equal(bt_r2p2_decode(usual[1], 15, BT_ROLE_SERVER, &h), BT_M3);
 }
 
+/* M-5, M-26: who takes packets of which type. */
+static void m5_each_role_takes_its_own_types(void **state)
+{
+    (void)state;
+    static const uint16_t takes[] = {
+        [BT_ROLE_CLIENT] = 1u << BT_REPLY | 1u << BT_REQRDY | 1u << BT_DROP | 1u << BT_SACK,
+        [BT_ROLE_SERVER] = 1u << BT_REQUEST | 1u << BT_SACK | 1u << BT_CANCEL,
+        [BT_ROLE_ROUTER] = 1u << BT_REQUEST | 1u << BT_FEEDBACK,
+        [BT_ROLE_ROUTER_REQUESTS] = 1u << BT_REQUEST,
+        [BT_ROLE_ROUTER_FEEDBACK] = 1u << BT_FEEDBACK,
+        [BT_ROLE_MEMBER] = 1u << BT_RAFT_REQUEST,
+        [BT_ROLE_ANY] = (1u << (BT_CANCEL + 1)) - 1,
+    };
+    for (unsigned role = 0; role <= BT_ROLE_ANY; role++) {
+        for (unsigned type = 0; type < 16; type++) {
+            const uint8_t p[10] = {0xcc, 8, (uint8_t)(type << 4), 0xe0, 0, 9, 0, 1, 'h', 'i'};
+            bool raft = type >= BT_RAFT_REQUEST && type <= BT_RAFT_MESSAGE;
+            struct bt_r2p2_hdr h;
+            enum bt_mcase want = takes[role] >> type & 1 ? BT_M_OK : raft ? BT_M26 : BT_M5;
+            assert_int_equal(bt_r2p2_decode(p, sizeof p, (enum bt_role)role, &h), want);
+            assert_int_equal(h.payload_len, want == BT_M_OK ? 2 : 0); // of what is refused nothing is named
+        }
+    }
+}
+
+/* M-7 to M-9: which flags go with which count. Those of one packet always are whole; messages may be in parts. */
+static void m7_m8_m9_flags_agree_with_the_count(void **state)
+{
+    (void)state;
+    for (unsigned type = 0; type <= BT_CANCEL; type++) {
+        bool parts = type == BT_REQUEST || type == BT_REPLY || (type >= BT_RAFT_REQUEST && type <= BT_RAFT_MESSAGE);
+        for (unsigned flags = 0; flags < 4; flags++) {
+            for (uint8_t count = 0; count < 3; count++) {
+                bool first = flags & 2, last = flags & 1;
+                const uint8_t p[10] = {0xcc, 8, (uint8_t)(type << 4), (uint8_t)(flags << 6 | 0x20), 0, 9, 0, count};
+                struct bt_r2p2_hdr h;
+                enum bt_mcase want = BT_M_OK;
+                if (!parts && !(first && last)) {
+                    want = BT_M7;
+                } else if (!first) {
+                    want = count == 0 ? BT_M9 : BT_M_OK;
+                } else if (count == 0) {
+                    want = BT_M7;
+                } else if (last != (count == 1)) {
+                    want = BT_M8;
+                }
+                assert_int_equal(bt_r2p2_decode(p, sizeof p, BT_ROLE_ANY, &h), want);
+            }
+        }
+    }
+}
+
 static void mcase_names_are_distinct(void **state)
 {
     (void)state;
@@ -202,6 +254,8 @@ int main(void)
         cmocka_unit_test(r13_datagram_sizes),
         cmocka_unit_test(r45_no_input_is_trusted),
         cmocka_unit_test(r55_the_usual_header_is_read_as_any_other),
+        cmocka_unit_test(m5_each_role_takes_its_own_types),
+        cmocka_unit_test(m7_m8_m9_flags_agree_with_the_count),
         cmocka_unit_test(mcase_names_are_distinct),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

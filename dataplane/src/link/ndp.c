@@ -99,6 +99,18 @@ static void take_advertisement(struct bt_link *l, uint64_t now, const struct bt_
     }
 }
 
+// A querier is a router of this link (RFC 3810 §6.2): hop limit 1 and a link-local source.
+static void take_query(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip)
+{
+    if (ip->ttl != 1 || ip->src.ip[0] != 0xfe || (ip->src.ip[1] & 0xc0) != 0x80) {
+        link_drop(l, pkt, BT_LINK_DROP_NDP);
+        return;
+    }
+    link_report_soon(l, now);
+    l->counters[BT_LINK_RX_NDP]++;
+    bt_pool_put(l->pool, pkt);
+}
+
 void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const struct bt_ip *ip, struct bt_txq *out)
 {
     struct bt_nd nd;
@@ -107,13 +119,10 @@ void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
         return;
     }
     if (ip->body[0] == BT_ICMP6_LISTENER_QUERY) {
-        // A querier is a router of this link (RFC 3810 §6.2): hop limit 1 and a link-local source.
-        if (ip->ttl != 1 || ip->src.ip[0] != 0xfe || (ip->src.ip[1] & 0xc0) != 0x80) {
-            link_drop(l, pkt, BT_LINK_DROP_NDP);
-            return;
-        }
-        link_report_soon(l, now);
-    } else if (!bt_nd_judge(ip, &nd) || (nd.has_mac && memcmp(nd.mac, l->mac, 6) == 0)) { // nobody else lives there
+        take_query(l, now, pkt, ip);
+        return;
+    }
+    if (!bt_nd_judge(ip, &nd) || (nd.has_mac && memcmp(nd.mac, l->mac, 6) == 0)) { // nobody else lives there
         link_drop(l, pkt, BT_LINK_DROP_NDP);
         return;
     }
@@ -122,9 +131,7 @@ void link_ndp_rx(struct bt_link *l, uint64_t now, struct bt_pkt *pkt, const stru
         return;
     }
     l->counters[BT_LINK_RX_NDP]++;
-    if (ip->body[0] == BT_ICMP6_NEIGHBOUR_ADVERTISEMENT) {
-        take_advertisement(l, now, &nd, out);
-    }
+    take_advertisement(l, now, &nd, out);
     bt_pool_put(l->pool, pkt);
 }
 

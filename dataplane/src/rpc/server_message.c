@@ -109,9 +109,7 @@ enum bt_mcase bt_server_open_message(struct bt_server *s, struct bt_arrival *a)
     send_reqrdy(s, p, a->txq);
     bt_server_hold(s, p);
     watch(s, p);
-    if (s->held) {
-        release_held(s, p, a->txq);
-    }
+    release_held(s, p, a->txq);
     return BT_M_OK;
 }
 

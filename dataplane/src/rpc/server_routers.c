@@ -214,7 +214,7 @@ void bt_server_received(struct bt_server *s, uint8_t router)
         return;
     }
     s->router[router].st.received++;
-    s->router[router].st.heard_ns = s->now ? s->now : 1;
+    bt_server_heard(s, router);
 }
 
 static inline void feedback_header(const struct bt_server *s, const struct bt_finished *f, struct bt_r2p2_hdr *h)

@@ -2,7 +2,8 @@
 // See log.h.
 #include "store/log.h"
 
-// A log that ends before the snapshot has nothing that is not in it; the next entry follows the snapshot.
+// A log that ends before the snapshot, and so does one that ends before its base, which is never above it, has nothing
+// that is not in it; the next entry follows the snapshot.
 static void close_gap(struct bt_log *l)
 {
     if (l->last < l->snapshot) {
@@ -24,7 +25,7 @@ bool bt_log_truncate(struct bt_log *l, uint64_t from)
     if (from == 0 || from > l->last + 1) {
         return false;
     }
-    l->last = from - 1 > l->base ? from - 1 : l->base;
+    l->last = from - 1;
     close_gap(l);
     return true;
 }

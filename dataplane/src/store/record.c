@@ -55,17 +55,15 @@ uint32_t bt_record_get(const uint8_t *p, uint32_t n, struct bt_record *r)
     return whole;
 }
 
-// count u16, 6 zeros; count members: id u16, role u8, zero u8. Of the disk alone: releases that speak another wire
-// format still read it.
+// count u16, 6 zeros; count members: id u16, role u8, zero u8. Into zeros. Of the disk alone: releases that speak
+// another wire format still read it.
 static uint32_t put_config(uint8_t *p, const struct bt_group_config *c)
 {
-    memset(p, 0, CONFIG_FIXED);
     bt_put16(p, c->count);
     for (uint32_t i = 0; i < c->count; i++) {
         uint8_t *m = p + CONFIG_FIXED + i * CONFIG_MEMBER;
         bt_put16(m, c->member[i].id);
         m[2] = c->member[i].role;
-        m[3] = 0;
     }
     return CONFIG_FIXED + c->count * (uint32_t)CONFIG_MEMBER;
 }

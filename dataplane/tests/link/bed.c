@@ -273,6 +273,7 @@ void bed_asks(struct bed *b, const char *target, const uint8_t *to)
     static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     struct bt_pkt *pkt = bed_sent(b);
     struct bt_addr want = addr(target);
+    assert_int_equal(pkt->offload, 0); // whole: nothing is left to the device
     if (bt_addr_is_v4(&want)) {
         struct bt_arp arp;
         struct bt_addr us = addr("10.0.0.2");

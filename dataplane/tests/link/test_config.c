@@ -57,6 +57,51 @@ static void e16_every_field_is_judged(void **state)
     free(b.slab);
 }
 
+static void taken(void)
+{
+    struct bt_link_error err = {0};
+    size_t bytes = bt_link_bytes(&b.c);
+    void *mem = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (bt_link_init(mem, bytes, &b.c, 0, &err) == NULL) {
+        fail_msg("%s %u %s", err.field, err.index, err.problem);
+    }
+    free(mem);
+    free(b.slab);
+    bed_plan(&b);
+}
+
+// The last that is taken and the first that is not.
+static void e16_bounds(void **state)
+{
+    (void)state;
+    static struct bt_link_static statics[5];
+    static struct bt_addr ports[1025];
+    for (unsigned i = 0; i < 5; i++) {
+        statics[i] = (struct bt_link_static){.ip = bt_addr_v4u(0x0a000014 + i, 0), .mac = {2, 0, 0, 0, 1, (uint8_t)i}};
+    }
+    for (unsigned i = 0; i < 1025; i++) {
+        ports[i] = bt_addr_v4u(0x0a000002, (uint16_t)(2000 + i));
+    }
+    bed_plan(&b);
+    taken();
+    b.c.mtu = 1280, taken();
+    b.c.mtu = 9000, taken();
+    b.c.n_addrs = 1, b.c.n_locals = 1, b.c.no_link_local = true, b.c.gateway6 = (struct bt_addr){0}, b.c.mtu = 576,
+    taken();
+    b.c.n_addrs = 1, b.c.n_locals = 1, b.c.no_link_local = true, b.c.gateway6 = (struct bt_addr){0}, b.c.mtu = 575,
+    refused("mtu", 0);
+    b.c.tries = 100, taken();
+    b.c.max_neighbours = 8, taken();
+    b.c.max_neighbours = 1u << 20, taken();
+    b.c.max_neighbours = (1u << 20) + 1, refused("max_neighbours", 0);
+    b.c.max_neighbours = 8, b.c.statics = statics, b.c.n_statics = 4, taken();
+    b.c.max_neighbours = 8, b.c.statics = statics, b.c.n_statics = 5, refused("statics", 0);
+    b.c.locals = ports, b.c.n_locals = 1024, taken();
+    b.c.locals = ports, b.c.n_locals = 1025, refused("locals", 0);
+    statics[3].mac[0] = 3, b.c.statics = statics, b.c.n_statics = 4, refused("statics", 3);
+    free(b.slab);
+}
+
 static void e16_memory_is_measured(void **state)
 {
     (void)state;
@@ -112,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(e16_every_field_is_judged),
+        cmocka_unit_test(e16_bounds),
         cmocka_unit_test(e16_memory_is_measured),
         cmocka_unit_test(e1_macs),
         cmocka_unit_test(e16_prefixes),

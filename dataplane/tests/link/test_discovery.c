@@ -39,6 +39,7 @@ static void advertises(const char *own, const char *to, unsigned solicited)
     struct bt_nd nd;
     struct bt_ip ip = ip_of(pkt);
     struct bt_addr target = addr(own), dst = addr(to);
+    assert_int_equal(pkt->offload, 0);
     assert_true(bt_icmp_judge(&ip) && bt_nd_judge(&ip, &nd));
     assert_true(nd.advertisement && nd.override && nd.solicited == solicited && !nd.router);
     assert_true(bt_addr_ip_eq(&nd.target, &target) && bt_addr_ip_eq(&ip.dst, &dst));
@@ -218,6 +219,10 @@ static void e19_announcements(void **state)
         assert_int_equal(ip.body[0], BT_ICMP6_LISTENER_REPORT);
         assert_int_equal(bt_get16(ip.body + 6), 2);
         assert_int_equal(ip.ttl, 1);
+        struct bt_addr group = addr("ff02::1:ff00:2"), from = addr("fe80::ff:fe00:2"); // of both of our addresses
+        assert_memory_equal(ip.body + 12, group.ip, 16);
+        assert_memory_equal(ip.body + 32, group.ip, 16);
+        assert_true(bt_addr_ip_eq(&ip.src, &from));
         bed_put(&b, report);
         bed_asks(&b, "10.0.0.2", NULL);
         advertises("fd00::2", "ff02::1", 0);

@@ -242,6 +242,100 @@ static void e15_nothing_to_evict(void **state)
     bed_asks(&b, "10.0.0.9", NULL);
 }
 
+// A table of eight, `at` which place who is known for what: the order in which they make room.
+static void fill(unsigned stranger, unsigned unused)
+{
+    char ip[32];
+    b.c.max_neighbours = 8;
+    bed_open(&b);
+    for (unsigned i = 0; i < 8; i++) { // places are taken in turn
+        ip_number(ip, i);
+        if (i == stranger) {
+            bed_rx(&b, bed_arp(&b, false, ip, other_mac, "10.0.0.2")); // asked for us, and was answered
+            bed_drain(&b);
+        } else if (i != unused) {
+            bed_know(&b, ip, their_mac);
+        } else {
+            bed_know(&b, ip, other_mac);
+            bed_neigh(&b, ip)->state = NEIGH_STALE; // as after its time
+        }
+    }
+}
+
+static void wanted(unsigned i)
+{
+    char to[32];
+    snprintf(to, sizeof to, "10.0.0.%u:5000", 100 + i);
+    bed_tx(&b, AT_V4, to, 1);
+    bed_drain(&b);
+}
+
+static bool there(unsigned i)
+{
+    char ip[32];
+    ip_number(ip, i);
+    return bed_neigh(&b, ip) != NULL;
+}
+
+// E-15: first a stranger, then one that is not used any more; one in use never, nor one that waits for an answer while
+// they are no more than half.
+static void e15_who_makes_room_first(void **state)
+{
+    (void)state;
+    static const unsigned places[][2] = {{1, 5}, {5, 1}, {0, 7}, {7, 0}};
+    for (unsigned i = 0; i < 4; i++) {
+        if (i > 0) {
+            bed_plan(&b);
+        }
+        fill(places[i][0], places[i][1]);
+        wanted(0);
+        assert_false(there(places[i][0]));
+        assert_true(there(places[i][1]));
+        assert_int_equal(bed_count(&b, BT_LINK_NEIGH_EVICTED), 1);
+        wanted(1);
+        assert_false(there(places[i][1]));
+        assert_int_equal(bed_count(&b, BT_LINK_NEIGH_EVICTED), 2);
+        wanted(2);
+        assert_int_equal(bed_count(&b, BT_LINK_NEIGH_EVICTED), 2);
+        assert_int_equal(bed_count(&b, BT_LINK_TXDROP_TABLE_FULL), 1);
+        for (unsigned k = 0; k < 8; k++) {
+            assert_int_equal(there(k), k != places[i][0] && k != places[i][1]);
+        }
+        if (i < 3) {
+            bed_close(&b);
+        }
+    }
+}
+
+static void e15_those_that_wait_keep_half_of_the_table(void **state)
+{
+    (void)state;
+    b.c.max_neighbours = 8;
+    bed_open(&b);
+    char ip[32];
+    for (unsigned i = 0; i < 4; i++) {
+        ip_number(ip, i);
+        bed_know(&b, ip, their_mac);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        wanted(i);
+    }
+    wanted(4);
+    assert_int_equal(bed_count(&b, BT_LINK_TXDROP_TABLE_FULL), 1); // half, and all of them are in use
+    ip_number(ip, 0);
+    bed_neigh(&b, ip)->state = NEIGH_STALE;
+    wanted(4);
+    assert_null(bed_neigh(&b, ip));
+    assert_int_equal(bed_count(&b, BT_LINK_TXDROP_TABLE_FULL), 1);
+    wanted(5); // more than half: one of those that wait goes, and says so
+    assert_int_equal(bed_count(&b, BT_LINK_TXDROP_TABLE_FULL), 2);
+    assert_int_equal(bed_count(&b, BT_LINK_NEIGH_EVICTED), 2);
+    assert_non_null(bed_neigh(&b, "10.0.0.105"));
+    for (unsigned i = 1; i < 4; i++) {
+        assert_true(there(i));
+    }
+}
+
 static void e20_no_buffer(void **state)
 {
     (void)state;
@@ -275,6 +369,8 @@ int main(void)
         TEST(e15_a_flood_of_strangers),
         TEST(e15_a_flood_of_forged_sources),
         TEST(e15_nothing_to_evict),
+        TEST(e15_who_makes_room_first),
+        TEST(e15_those_that_wait_keep_half_of_the_table),
         TEST(e20_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -343,6 +343,7 @@ static void f48_another_replica_is_asked(void **state)
     bt_fc_signalled(&a, 0, bt_fc_write_idle(700));
     bt_fc_signalled(&b, 0, 1);
     assert_int_equal(bt_fc_take_any(both, 2, 0, 10, &wait), 1);
+    assert_int_equal(wait, 0);
     bt_fc_signalled(&b, 0, bt_fc_write_idle(200));
     assert_int_equal(bt_fc_take_any(both, 2, 1, 10, &wait), 2);
     assert_int_equal(wait, 199990);

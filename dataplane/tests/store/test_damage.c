@@ -32,8 +32,13 @@ static void r366_a_block_s_bytes(void **state)
     struct bt_block_head h;
     assert_int_equal(bt_block_open(block, &h), BT_BLOCK_VALID);
     assert_int_equal(h.file.number, 5);
+    assert_int_equal(h.file.kind, BT_DISK_SEGMENT);
+    assert_true(h.owner == place.owner);
     assert_int_equal(h.at, 9);
+    assert_int_equal(h.start, 8);
+    assert_int_equal(h.count, 2);
     assert_int_equal(h.used, 11);
+    assert_int_equal(h.policy, 0);
 }
 
 static void r366_no_bit_may_change(void **state)
@@ -71,6 +76,54 @@ static void r366_nonsense_is_not_believed(void **state)
         bt_block_seal(block, &wrong[i], payload);
         assert_int_equal(bt_block_open(block, &h), BT_BLOCK_DAMAGED);
     }
+}
+
+static enum bt_block_state changed(unsigned at, uint8_t value)
+{
+    uint8_t block[BT_BLOCK_BYTES];
+    struct bt_block_head h;
+    bt_block_seal(block, &place, (const uint8_t *)"a sector of");
+    block[at] = value;
+    crypto_shorthash(block, block + 8, BT_BLOCK_BYTES - 8, (const uint8_t *)"bobtail's blocks");
+    return bt_block_open(block, &h);
+}
+
+// Nor another mark or a byte that no writer sets, above or below; another version is named.
+static void r366_every_byte_of_a_head_is_looked_at(void **state)
+{
+    (void)state;
+    const uint8_t mark[4] = {'B', 't', 'L', 'g'};
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(changed(8 + i, mark[i]), BT_BLOCK_VALID);
+        assert_int_equal(changed(8 + i, mark[i] + 1), BT_BLOCK_DAMAGED);
+        assert_int_equal(changed(8 + i, mark[i] - 1), BT_BLOCK_DAMAGED);
+    }
+    assert_int_equal(changed(12, BT_STORE_VERSION_NUMBER + 1), BT_BLOCK_OTHER_VERSION);
+    assert_int_equal(changed(12, BT_STORE_VERSION_NUMBER - 1), BT_BLOCK_OTHER_VERSION);
+    for (unsigned at = 45; at < 48; at++) {
+        assert_int_equal(changed(at, 1), BT_BLOCK_DAMAGED);
+        assert_int_equal(changed(at, 0), BT_BLOCK_VALID);
+    }
+    assert_int_equal(changed(44, 1), BT_BLOCK_VALID);
+    assert_int_equal(changed(44, 2), BT_BLOCK_DAMAGED);
+    assert_int_equal(changed(15, 0), BT_BLOCK_DAMAGED); // nothing in it
+    assert_int_equal(changed(14, 0xff), BT_BLOCK_DAMAGED);
+}
+
+static void r366_a_block_holds_so_much(void **state)
+{
+    (void)state;
+    static const uint8_t payload[BT_BLOCK_ROOM] = {1};
+    uint8_t block[BT_BLOCK_BYTES];
+    struct bt_block_head h, full = place;
+    full.used = BT_BLOCK_ROOM;
+    bt_block_seal(block, &full, payload);
+    assert_int_equal(bt_block_open(block, &h), BT_BLOCK_VALID);
+    assert_int_equal(h.used, BT_BLOCK_ROOM);
+    block[14] = (BT_BLOCK_ROOM + 1) >> 8;
+    block[15] = (BT_BLOCK_ROOM + 1) & 0xff;
+    crypto_shorthash(block, block + 8, BT_BLOCK_BYTES - 8, (const uint8_t *)"bobtail's blocks");
+    assert_int_equal(bt_block_open(block, &h), BT_BLOCK_DAMAGED);
 }
 
 // 30 entries in ten batches, the last of three blocks: *last is where it begins.
@@ -276,6 +329,8 @@ int main(void)
         cmocka_unit_test(r366_a_block_s_bytes),
         cmocka_unit_test(r366_no_bit_may_change),
         cmocka_unit_test(r366_nonsense_is_not_believed),
+        cmocka_unit_test(r366_every_byte_of_a_head_is_looked_at),
+        cmocka_unit_test(r366_a_block_holds_so_much),
         cmocka_unit_test(r368_a_torn_tail_is_cut),
         cmocka_unit_test(r369_a_changed_block_fences),
         cmocka_unit_test(r369_a_missing_block_below_a_later_batch_fences),

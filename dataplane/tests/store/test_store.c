@@ -103,6 +103,7 @@ static void r347_group_commit_syncs_once(void **state)
     assert_int_equal(b.ram.syncs, syncs);
     bed_commit(&b);
     assert_int_equal(b.ram.syncs, syncs + 1);
+    assert_int_equal(b.store.counter[BT_STORE_SYNCS], b.ram.syncs);
     bed_commit(&b); // nothing to do
     assert_int_equal(b.ram.syncs, syncs + 1);
     bed_free(&b);
@@ -365,6 +366,28 @@ static void failing_disk(int write_code, int sync_code)
     bed_free(&b);
 }
 
+// More than a batch at once: the disk fails while entries are still being taken, and no more are.
+static void r372_entries_are_refused_from_the_moment_the_disk_fails(void **state)
+{
+    (void)state;
+    struct bed b;
+    uint64_t generation;
+    started(&b);
+    assert_true(bed_append(&b, 1, 5, 1));
+    bed_commit(&b);
+    b.ram.write_code = EIO;
+    assert_false(bed_append(&b, 6, 400, 1));
+    b.ram.write_code = 0;
+    assert_int_equal(b.store.why.trouble, BT_STORE_DISK);
+    assert_int_equal(b.store.why.code, EIO);
+    assert_false(bed_append(&b, 6, 6, 1));
+    assert_false(bed_vote(&b, 2, 1));
+    assert_int_equal(bt_store_commit(&b.store, &generation), BT_STORE_FAILED);
+    assert_true(bed_start(&b));
+    bed_expect(&b, 1, 5, 1);
+    bed_free(&b);
+}
+
 static void r372_a_disk_that_fails_stops_the_member(void **state)
 {
     (void)state;
@@ -460,6 +483,7 @@ int main(void)
         cmocka_unit_test(r349_a_log_that_the_snapshot_contradicts_is_dropped),
         cmocka_unit_test(r370_the_head_before_is_kept_for_one_batch),
         cmocka_unit_test(r372_a_disk_that_fails_stops_the_member),
+        cmocka_unit_test(r372_entries_are_refused_from_the_moment_the_disk_fails),
         cmocka_unit_test(r373_the_last_batch_is_written_once_more),
         cmocka_unit_test(r375_volatile_begins_anew),
         cmocka_unit_test(r376_bounds),
