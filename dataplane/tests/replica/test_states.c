@@ -352,6 +352,42 @@ static void r394_a_later_state_that_most_have_decides_it(void **state)
     bed_close(b);
 }
 
+// The others had told theirs before the leader came to that entry.
+static void r392_a_leader_that_comes_to_another_state_than_most_hands_over(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3);
+    bed_lead(b);
+    says(b, 2, 0, 1, 5);
+    says(b, 3, 0, 1, 5);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+    apply(b, 0);
+    assert_int_equal(bed_status(b).fenced.index, 1);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    bed_close(b);
+}
+
+// What was undecided later stays so when an earlier entry is.
+static void r394_an_earlier_state_that_most_have_decides_nothing_later(void **state)
+{
+    (void)state;
+    struct bed *b = leader(3);
+    uint64_t index = 0;
+    for (uint64_t i = 2; i <= EVERY; i++) {
+        assert_int_equal(bt_replica_propose(b->r, b->now, (const uint8_t *)"c", 1, &index), BT_REPLICA_OK);
+    }
+    bed_done(b);
+    bed_ack(b, 2, index);
+    apply(b, 0);
+    says(b, 2, 0, EVERY, 5);
+    says(b, 3, 0, EVERY, 6);
+    assert_int_equal(bed_status(b).undecided, EVERY);
+    says(b, 2, 0, 1, 1);
+    assert_int_equal(bed_status(b).undecided, EVERY);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STATES_COMPARED_TOTAL), 1);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +407,8 @@ int main(void)
         cmocka_unit_test(r392_a_fenced_member_reminds_its_leader),
         cmocka_unit_test(r393_a_snapshot_mends_only_who_was_fenced),
         cmocka_unit_test(r394_a_later_state_that_most_have_decides_it),
+        cmocka_unit_test(r392_a_leader_that_comes_to_another_state_than_most_hands_over),
+        cmocka_unit_test(r394_an_earlier_state_that_most_have_decides_nothing_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
