@@ -527,6 +527,24 @@ static void a_raft_group_takes_no_requests_and_answers_no_questions(void **state
     bed_close(b);
 }
 
+static void r320_the_leader_is_asked_first_and_then_one_after_the_other(void **state)
+{
+    static const uint16_t want[] = {2, 4, 5, 1, 2, 2, 4}; // behind its own place; in that of itself the leader
+    (void)state;
+    struct bed *b = opened(3, 5, 8);
+    struct bt_entry e = announced(b, 1, BT_ENTRY_WRITE, "first");
+    append(b, 0, &e, 1, 0);
+    bed_wait(b, 12 * BED_MS);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->sent_n && n < sizeof want / sizeof want[0]; i++) {
+        if (b->sent[i].bytes[1] == BT_GROUP_RECOVERY) {
+            assert_int_equal(b->sent[i].to, want[n++]);
+        }
+    }
+    assert_int_equal(n, sizeof want / sizeof want[0]);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +567,7 @@ int main(void)
         cmocka_unit_test(r399_a_sign_of_life_does_not_begin_the_state_again),
         cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
         cmocka_unit_test(a_raft_group_takes_no_requests_and_answers_no_questions),
+        cmocka_unit_test(r320_the_leader_is_asked_first_and_then_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,48 @@ static void r386_who_does_not_lead_counts_it_as_that(void **state)
     bed_close(&b);
 }
 
+// A disk of another cluster: it takes no part, and says so to whoever asks.
+static void r383_who_takes_no_part_has_no_vote_and_no_core(void **state)
+{
+    (void)state;
+    uint64_t index;
+    uint16_t l = formed(3, 3), f = (uint16_t)(l % 3 + 1), to;
+    assert_false(bed_status(&b, f).learner);
+    bed_stop(&b, f);
+    b.document.cluster[0] ^= 1;
+    bed_start(&b, f);
+    struct bt_member_status s = bed_status(&b, f);
+    assert_int_equal(s.phase, BT_MEMBER_FAILED);
+    assert_true(s.learner && !s.ready && !s.formed && !s.takes_requests);
+    assert_true(s.peers == 0 && s.voters == 0 && s.leader == 0 && s.core.term == 0);
+    assert_null(bt_member_core_counters(b.member[f]));
+    assert_int_equal(bt_member_transfer(b.member[f], b.now, l, &to), BT_REPLICA_FAILED);
+    assert_int_equal(bt_member_snapshot(b.member[f], b.now, &index), BT_REPLICA_FAILED);
+    assert_int_equal(
+        bt_member_change(b.member[f], b.now, &(struct bt_member_order){.change = BT_REPLICA_REMOVE, .id = l}, &index),
+        BT_REPLICA_FAILED);
+    bed_close(&b);
+}
+
+static void r351_who_does_not_lead_is_ordered_nothing(void **state)
+{
+    (void)state;
+    uint64_t index = 0;
+    uint16_t l = formed(3, 3), f = (uint16_t)(l % 3 + 1), third = (uint16_t)(f % 3 + 1), to = 0;
+    const struct bt_member_order out = {.change = BT_REPLICA_REMOVE, .id = third};
+    assert_int_equal(bt_member_transfer(b.member[f], b.now, third, &to), BT_REPLICA_NOT_LEADER);
+    assert_int_equal(bt_member_change(b.member[f], b.now, &out, &index), BT_REPLICA_NOT_LEADER);
+    assert_true(write_to(l));
+    bed_until(&b, level, f);
+    assert_int_equal(bt_member_snapshot(b.member[f], b.now, &index), BT_REPLICA_OK); // each for itself
+    assert_int_equal(index, bed_status(&b, f).core.applied);
+    b.cut[third] = true;
+    assert_true(write_to(l));
+    assert_int_equal(bt_member_transfer(b.member[l], b.now, 0, &to), BT_REPLICA_OK);
+    assert_int_equal(to, f); // who has most
+    bed_close(&b);
+}
+
 /* --- waited for --- */
 
 // It stays for ten seconds where nobody leads, in case that it is committed by who leads next.
@@ -321,6 +363,8 @@ int main(void)
         cmocka_unit_test(r386_while_the_leadership_moves_nothing_is_taken),
         cmocka_unit_test(r386_as_many_wait_as_the_document_says),
         cmocka_unit_test(r386_who_does_not_lead_counts_it_as_that),
+        cmocka_unit_test(r383_who_takes_no_part_has_no_vote_and_no_core),
+        cmocka_unit_test(r351_who_does_not_lead_is_ordered_nothing),
         cmocka_unit_test(r30_a_request_is_given_up_after_a_time),
         cmocka_unit_test(r30_a_request_whose_place_another_entry_took_is_forgotten_at_once),
         cmocka_unit_test(a_service_answers_once_in_as_many_parts_as_it_likes),
