@@ -545,6 +545,31 @@ static void r320_the_leader_is_asked_first_and_then_one_after_the_other(void **s
     bed_close(b);
 }
 
+// What was asked for may come from its client, late: then it is asked for no more, and the leader begins again behind
+// what is here.
+static void r320_a_body_that_comes_by_itself_is_asked_for_no_more(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    struct bt_entry e[3] = {announced(b, 1, BT_ENTRY_WRITE, "first"), announced(b, 2, BT_ENTRY_WRITE, "second"),
+                            announced(b, 3, BT_ENTRY_WRITE, "third")};
+    append(b, 0, e, 3, 0);
+    assert_int_equal(bed_last(b, BT_GROUP_RECOVERY, 2)->recovery.count, 3);
+    assert_int_equal(request(b, 1, false, "first"), BT_REPLICA_OK);
+    bed_wait(b, 2 * BED_MS);
+    const struct bt_group_recovery *q = &bed_last(b, BT_GROUP_RECOVERY, 3)->recovery;
+    assert_true(q->count == 2 && q->lack[0].index == 2 && q->lack[1].index == 3);
+    bed_forget(b);
+    request(b, 3, false, "third");
+    assert_int_equal(bed_count(b, BT_GROUP_APPEND_REPLY), 0); // one is lacking yet
+    request(b, 2, false, "second");
+    assert_int_equal(bed_last(b, BT_GROUP_APPEND_REPLY, 2)->append_reply.last, 0);
+    bed_forget(b);
+    bed_wait(b, 10 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_RECOVERY), 0);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -568,6 +593,7 @@ int main(void)
         cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
         cmocka_unit_test(a_raft_group_takes_no_requests_and_answers_no_questions),
         cmocka_unit_test(r320_the_leader_is_asked_first_and_then_one_after_the_other),
+        cmocka_unit_test(r320_a_body_that_comes_by_itself_is_asked_for_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

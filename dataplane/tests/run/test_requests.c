@@ -6,6 +6,7 @@
 #include "conditions.h"
 #include "unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -356,6 +357,55 @@ static void a_member_that_is_not_called_before_its_time_says_that_it_is_there(vo
     bed_close(&b);
 }
 
+/* --- its status --- */
+
+static void a_leader_describes_each_member_as_it_hears_of_it(void **state)
+{
+    (void)state;
+    uint16_t l = formed(3, 3), cut = (uint16_t)(l % 3 + 1), other = (uint16_t)(cut % 3 + 1);
+    assert_true(write_to(l));
+    for (uint16_t id = 1; id <= 3; id++) {
+        bed_until(&b, level, id);
+    }
+    for (int i = 0; i < 50; i++) { // and the leader has heard of it
+        bed_step(&b);
+    }
+    struct bt_member_status s = bed_status(&b, l);
+    assert_true(s.peers == 3 && s.voters == 3 && s.needed == 2 && s.heard == 3 && !s.learner);
+    for (uint16_t id = 1; id <= 3; id++) {
+        const struct bt_member_peer *p = &s.peer[id - 1];
+        struct bt_addr address = bed_address(id, 8100), client = bed_address(id, 8000);
+        char name[8];
+        snprintf(name, sizeof name, "m%u", id);
+        assert_true(p->id == id && p->voter && p->registered && p->lagging_known);
+        assert_string_equal(p->name, name);
+        assert_true(bt_addr_eq(&p->address, &address) && bt_addr_eq(&p->client, &client));
+        assert_int_equal(p->match, s.core.last);
+        assert_int_equal(p->applied, s.core.commit);
+        assert_int_equal(p->lag, 0);
+        assert_in_range(p->heard_ms_ago, 0, 25); // a sign of life is answered each 20 ms
+    }
+    uint64_t last = s.core.last;
+    b.cut[cut] = true;
+    for (int i = 0; i < 300; i++) {
+        bed_step(&b);
+    }
+    assert_true(write_to(l));
+    s = bed_status(&b, l);
+    assert_true(s.heard == 2 && s.ready);
+    assert_int_equal(s.peer[cut - 1].match, last);
+    assert_int_equal(s.peer[cut - 1].lag, s.core.last - last);
+    assert_in_range(s.peer[cut - 1].heard_ms_ago, 290, 400);
+    assert_int_equal(s.peer[other - 1].match, s.core.last);
+    s = bed_status(&b, other); // a follower knows where they are, and no more
+    assert_true(s.leader == l && s.peers == 3 && !s.peer[cut - 1].lagging_known);
+    assert_int_equal(s.peer[cut - 1].heard_ms_ago, -1);
+    assert_int_equal(s.leader_name[1], '0' + l);
+    struct bt_addr client = bed_address(l, 8000);
+    assert_true(bt_addr_eq(&s.leader_client, &client));
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +420,7 @@ int main(void)
         cmocka_unit_test(a_service_answers_once_in_as_many_parts_as_it_likes),
         cmocka_unit_test(a_turn_without_timers_lets_none_run),
         cmocka_unit_test(a_member_that_is_not_called_before_its_time_says_that_it_is_there),
+        cmocka_unit_test(a_leader_describes_each_member_as_it_hears_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
