@@ -406,6 +406,44 @@ static void a_leader_describes_each_member_as_it_hears_of_it(void **state)
     bed_close(&b);
 }
 
+/* --- its snapshots --- */
+
+static size_t too_large(void *arg, uint8_t *out, size_t room)
+{
+    (void)arg;
+    (void)out;
+    return room + 1;
+}
+
+static void write_up_to(uint16_t id, uint64_t applied)
+{
+    while (bed_status(&b, id).core.applied < applied) {
+        assert_true(write_to(id));
+    }
+    bed_step(&b);
+    assert_int_equal(bed_status(&b, id).core.applied, applied);
+}
+
+// One that was not possible is tried again after an eighth of the entries that lie between two, and not at each.
+static void r349_a_snapshot_that_was_not_possible_is_tried_again_later(void **state)
+{
+    (void)state;
+    uint16_t l = formed(3, 3);
+    const uint64_t *counter = bt_member_counters(b.member[l]);
+    b.calls[l].snapshot = too_large;
+    write_up_to(l, 127);
+    assert_int_equal(counter[BT_MEMBER_SNAPSHOT_TOO_LARGE], 0);
+    for (uint64_t tries = 1; tries <= 2; tries++) {
+        write_up_to(l, 128 + 17 * (tries - 1));
+        assert_int_equal(counter[BT_MEMBER_SNAPSHOT_TOO_LARGE], tries);
+        write_up_to(l, 128 + 17 * tries - 1);
+        assert_int_equal(counter[BT_MEMBER_SNAPSHOT_TOO_LARGE], tries);
+    }
+    assert_int_equal(counter[BT_MEMBER_SNAPSHOTS], 0);
+    assert_int_equal(bed_leader(&b), l);
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +459,7 @@ int main(void)
         cmocka_unit_test(a_turn_without_timers_lets_none_run),
         cmocka_unit_test(a_member_that_is_not_called_before_its_time_says_that_it_is_there),
         cmocka_unit_test(a_leader_describes_each_member_as_it_hears_of_it),
+        cmocka_unit_test(r349_a_snapshot_that_was_not_possible_is_tried_again_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,6 +292,28 @@ static void r382_rows_are_as_old_as_the_last_word_of_them(void **state)
     assert_int_equal(bt_roster_find(&r, 60001)->disk, 7);
 }
 
+// Who was silent for longest is known behind a snapshot, too.
+static void r387_the_silent_one_goes_behind_a_snapshot_as_well(void **state)
+{
+    static struct bt_sessions s, back;
+    (void)state;
+    memset(&s, 0, sizeof s);
+    assert_int_equal(ask(&s, 1, 51, 1, "a"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 2, 52, 1, "b"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 3, 53, 1, "c"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 4, 51, 1, "a"), BT_SESSION_DONE); // 52 is the silent one
+    memset(&back, 0xa5, sizeof back);
+    back.most = 3;
+    size_t n = bt_sessions_write(&s, p, ROOM);
+    assert_true(n != 0 && bt_sessions_read(&back, p, n) == n);
+    assert_int_equal(back.count, 3);
+    assert_int_equal(ask(&back, 5, 54, 1, "d"), BT_SESSION_NEW);
+    assert_int_equal(back.count, 3);
+    assert_int_equal(ask(&back, 6, 51, 1, "a"), BT_SESSION_DONE);
+    assert_int_equal(ask(&back, 7, 53, 1, "c"), BT_SESSION_DONE);
+    assert_int_equal(ask(&back, 8, 52, 2, ""), BT_SESSION_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +327,7 @@ int main(void)
         cmocka_unit_test(r387_a_long_reply_is_not_kept_but_its_write_is_known),
         cmocka_unit_test(r387_of_many_sessions_the_silent_one_goes),
         cmocka_unit_test(r382_rows_are_as_old_as_the_last_word_of_them),
+        cmocka_unit_test(r387_the_silent_one_goes_behind_a_snapshot_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
