@@ -177,12 +177,21 @@ static void r351_who_does_not_lead_is_ordered_nothing(void **state)
 {
     (void)state;
     uint64_t index = 0;
-    uint16_t l = formed(3, 3), f = (uint16_t)(l % 3 + 1), third = (uint16_t)(f % 3 + 1), to = 0;
+    uint16_t l = formed(3, 4), f = (uint16_t)(l % 3 + 1), third = (uint16_t)(f % 3 + 1), to = 0;
+    const struct bt_member_order add = {.change = BT_REPLICA_ADD_LEARNER,
+                                        .id = 4,
+                                        .address = b.document.member[3].address,
+                                        .client = b.document.member[3].client,
+                                        .name = "m4"};
+    const struct bt_member_order promote = {.change = BT_REPLICA_PROMOTE, .id = 4};
     const struct bt_member_order out = {.change = BT_REPLICA_REMOVE, .id = third};
     assert_int_equal(bt_member_transfer(b.member[f], b.now, third, &to), BT_REPLICA_NOT_LEADER);
     assert_int_equal(bt_member_change(b.member[f], b.now, &out, &index), BT_REPLICA_NOT_LEADER);
+    assert_int_equal(bt_member_change(b.member[l], b.now, &add, &index), BT_REPLICA_OK); // it never comes up
     assert_true(write_to(l));
     bed_until(&b, level, f);
+    assert_int_equal(bt_member_change(b.member[l], b.now, &promote, &index), BT_REPLICA_BEHIND);
+    assert_int_equal(bt_member_change(b.member[f], b.now, &promote, &index), BT_REPLICA_NOT_LEADER);
     assert_int_equal(bt_member_snapshot(b.member[f], b.now, &index), BT_REPLICA_OK); // each for itself
     assert_int_equal(index, bed_status(&b, f).core.applied);
     b.cut[third] = true;
