@@ -486,6 +486,17 @@ static void what_its_members_were_started_with_stays(void **state)
     free(now);
 }
 
+static void a_document_without_its_group_is_none(void **state)
+{
+    const char *begin = strstr(whole, "\"group\":"), *behind = strstr(whole, "\"initialMembers\"");
+    char group[sizeof whole];
+    (void)state;
+    snprintf(group, sizeof group, "%.*s", (int)(behind - begin), begin);
+    expect(group, "", "group");
+    expect("\"sources\":[{\"kind\":\"K\",\"namespace\":\"sn\",\"name\":\"so\",\"uid\":\"u\",\"generation\":5}],", "",
+           "sources");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +515,7 @@ int main(void)
         cmocka_unit_test(two_boxes_share_nothing),
         cmocka_unit_test(w8_a_switch_is_where_the_document_says),
         cmocka_unit_test(what_its_members_were_started_with_stays),
+        cmocka_unit_test(a_document_without_its_group_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
