@@ -182,7 +182,7 @@ static void expire(struct bt_replica *r)
 
 void replica_announce(struct bt_replica *r)
 {
-    uint32_t n = 0;
+    bool ordered = false;
     if (may_order(r)) {
         expire(r); // what is too old for a set is too old for a log
     }
@@ -191,9 +191,9 @@ void replica_announce(struct bt_replica *r)
         if (at == REPLICA_NOBODY || !order(r, at)) {
             break;
         }
-        n++;
+        ordered = true;
     }
-    if (n > 0) {
+    if (ordered) {
         replica_feed_all(r, false);
     }
 }

@@ -161,9 +161,6 @@ enum bt_replica_result bt_member_transfer(struct bt_member *m, uint64_t now, uin
         return BT_REPLICA_FAILED;
     }
     *to = id != 0 ? id : best_successor(m);
-    if (bt_replica_status(m->core).role != BT_REPLICA_LEADER) {
-        return BT_REPLICA_NOT_LEADER;
-    }
     return bt_replica_transfer(m->core, now, *to);
 }
 

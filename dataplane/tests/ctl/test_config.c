@@ -209,6 +209,57 @@ static void the_hash_is_sha256_of_the_exact_bytes(void **state)
     assert_string_equal(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+// The minimal document with the first `find` replaced: refused at this field, or accepted (NULL).
+static void expect(const char *find, const char *put, const char *field)
+{
+    size_t len;
+    struct bt_ctl_error e = {.field = ""};
+    char *good = read_vector("good-minimal.json", &len);
+    good[len] = '\0'; // read into room for one byte more
+    const char *at = strstr(good, find);
+    assert_non_null(at);
+    size_t room = len + strlen(put) + 1;
+    char *text = malloc(room);
+    assert_non_null(text);
+    snprintf(text, room, "%.*s%s%s", (int)(at - good), good, put, at + strlen(find));
+    struct bt_config *c = bt_config_parse(text, strlen(text), &e);
+    if ((c != NULL) != (field == NULL) || (field != NULL && strcmp(e.field, field) != 0)) {
+        fail_msg("%s: %s \"%s\"", put, c != NULL ? "accepted" : "refused at", c != NULL ? "" : e.field);
+    }
+    bt_config_free(c);
+    free(text);
+    free(good);
+}
+
+static void ports_have_their_bounds(void **state)
+{
+    (void)state;
+    expect("\"requestPort\":8000", "\"requestPort\":0", "routers[0].requestPort");
+    expect("\"requestPort\":8000", "\"requestPort\":1", NULL);
+    expect("\"requestPort\":8000", "\"requestPort\":65535", NULL);
+    expect("\"requestPort\":8000", "\"requestPort\":65536", "routers[0].requestPort");
+    expect("\"feedbackPort\":9000", "\"feedbackPort\":0", "routers[0].feedbackPort");
+    expect("\"feedbackPort\":9000", "\"feedbackPort\":1", NULL);
+    expect("\"feedbackPort\":9000", "\"feedbackPort\":65535", NULL);
+    expect("\"feedbackPort\":9000", "\"feedbackPort\":65536", "routers[0].feedbackPort");
+    expect("\"feedbackPort\":9000", "\"feedbackPort\":8000", "routers[0].feedbackPort");
+    expect("\"firstPort\":8000", "\"firstPort\":0", "members[0].firstPort");
+    expect("\"firstPort\":8000", "\"firstPort\":1", NULL);
+    expect("\"firstPort\":8000", "\"firstPort\":65532", NULL); // of four workers the last is at 65535
+    expect("\"firstPort\":8000", "\"firstPort\":65533", "members[0].workers");
+}
+
+static void lists_that_are_wanted_are_missed(void **state)
+{
+    (void)state;
+    expect("\"members\":[{\"address\":\"10.244.0.7\",\"firstPort\":8000,\"workers\":4,\"name\":\"echo-server-abc\"}],",
+           "", "members");
+    expect("\"routers\":[{\"address\":\"10.244.1.9\",\"requestPort\":8000,\"feedbackPort\":9000,\"name\":\"echo-router-"
+           "0\"}],",
+           "", "routers");
+    expect(",\"keyIds\":[1]", "", "keyIds");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +269,8 @@ int main(void)
         cmocka_unit_test(admission_arrives_where_it_belongs),
         cmocka_unit_test(r57_keys_are_read_in_the_documents_order),
         cmocka_unit_test(the_hash_is_sha256_of_the_exact_bytes),
+        cmocka_unit_test(ports_have_their_bounds),
+        cmocka_unit_test(lists_that_are_wanted_are_missed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

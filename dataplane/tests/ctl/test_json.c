@@ -225,6 +225,39 @@ static void a_refusal_says_why(void **state)
     assert_string_equal(j.failed, "nested too deeply");
 }
 
+// To the first and the last character of each length in UTF-8.
+static void escapes_become_characters(void **state)
+{
+    static const struct {
+        const char *text, *want;
+    } cases[] = {
+        {"\"\\u0001\"", "\x01"},
+        {"\"\\u007f\"", "\x7f"},
+        {"\"\\u0080\"", "\xc2\x80"},
+        {"\"\\u07ff\"", "\xdf\xbf"},
+        {"\"\\u07FF\"", "\xdf\xbf"},
+        {"\"\\u0800\"", "\xe0\xa0\x80"},
+        {"\"\\ud7ff\"", "\xed\x9f\xbf"},
+        {"\"\\ue000\"", "\xee\x80\x80"},
+        {"\"\\uffff\"", "\xef\xbf\xbf"},
+        {"\"\\ud800\\udc00\"", "\xf0\x90\x80\x80"},
+        {"\"\\uDBFF\\uDFFF\"", "\xf4\x8f\xbf\xbf"},
+        {"\"\\u9aF0\"", "\xe9\xab\xb0"},
+        {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bt_json j;
+        char buf[16];
+        size_t len;
+        bt_json_init(&j, cases[i].text, strlen(cases[i].text));
+        if (!bt_json_string(&j, buf, sizeof buf, &len) || strcmp(buf, cases[i].want) != 0) {
+            fail_msg("%s is not read right", cases[i].text);
+        }
+        assert_int_equal(len, strlen(cases[i].want));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +270,7 @@ int main(void)
         cmocka_unit_test(integers_are_exact_or_refused),
         cmocka_unit_test(written_json_is_read_back),
         cmocka_unit_test(a_refusal_says_why),
+        cmocka_unit_test(escapes_become_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

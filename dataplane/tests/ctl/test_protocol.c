@@ -290,6 +290,9 @@ static void histograms_cover_their_window(void **state)
     cJSON *json = ask(&b, "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":3}");
     const cJSON *h = cJSON_GetObjectItem(json, "histogram");
     assert_string_equal(text_of(json, "source"), "Router");
+    assert_string_equal(text_of(json, "name"), "latency");
+    assert_int_equal(cJSON_GetObjectItem(json, "windowSeconds")->valueint, 3);
+    assert_int_equal(cJSON_GetObjectItem(json, "second")->valueint, b.now / second);
     assert_string_equal(text_of(h, "encoding"), "ll7");
     assert_int_equal(cJSON_GetObjectItem(h, "total")->valueint, 2);
     assert_int_equal(cJSON_GetObjectItem(h, "inf")->valueint, 1);

@@ -339,6 +339,46 @@ static void r344_a_term_has_one_leader_and_a_switch_knows_terms_of_32_bits(void 
     assert_int_equal(b.n, 0);
 }
 
+static void r336_a_leader_of_a_later_term_takes_the_aggregator_over(void **state)
+{
+    (void)state;
+    start(false);
+    probe(2, 3, 5, 3, BT_GROUP_DURABLE);
+    struct bt_group_message m = of(BT_GROUP_PROBE, 2, 3);
+    m.probe = (struct bt_group_probe){.flags = BT_GROUP_DURABLE, .epoch = 3, .floor = 7, .config = {.count = 3}};
+    for (uint16_t i = 0; i < 3; i++) {
+        m.probe.config.member[i] = (struct bt_group_member){.id = i + 1, .role = BT_GROUP_VOTER};
+    }
+    give(&m);
+    assert_int_equal(b.n, 1);
+    assert_int_equal(b.sent[0].to, 2);
+    assert_int_equal(b.sent[0].m.probe.floor, 7);
+    assert_int_equal(counter(BT_AGGREGATOR_EPOCH_TOTAL), 0);
+    entries(2, 3, 3, 6, 1);
+    assert_int_equal(b.n, 0); // below its floor
+    assert_int_equal(counter(BT_AGGREGATOR_LOW_TOTAL), 1);
+    entries(2, 3, 3, 7, 1);
+    assert_int_equal(b.n, 2);
+    entries(LEADER, 3, 3, 7, 1); // in a term that is not its own
+    assert_int_equal(b.n, 0);
+    assert_int_equal(counter(BT_AGGREGATOR_STRANGER_TOTAL), 1);
+}
+
+static void r342_entries_of_a_term_nobody_probed_for_go_nowhere(void **state)
+{
+    (void)state;
+    start(false);
+    probe(2, 3, 5, 3, BT_GROUP_DURABLE);
+    for (uint64_t i = 1; i <= 2; i++) {
+        entries(LEADER, 4, 3, 5, 1);
+        assert_int_equal(b.n, 0);
+        assert_int_equal(counter(BT_AGGREGATOR_EPOCH_TOTAL), i);
+    }
+    entries(LEADER, 2, 3, 5, 1); // nor those of the term before
+    assert_int_equal(b.n, 0);
+    assert_int_equal(counter(BT_AGGREGATOR_STALE_TOTAL), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +392,8 @@ int main(void)
         cmocka_unit_test(w11_low_halves_are_compared_and_high_ones_must_match),
         cmocka_unit_test(w11_who_is_half_a_wrap_behind_holds_nothing_newer),
         cmocka_unit_test(r344_a_term_has_one_leader_and_a_switch_knows_terms_of_32_bits),
+        cmocka_unit_test(r336_a_leader_of_a_later_term_takes_the_aggregator_over),
+        cmocka_unit_test(r342_entries_of_a_term_nobody_probed_for_go_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -527,6 +527,49 @@ static void a_raft_group_takes_no_requests_and_answers_no_questions(void **state
     bed_close(b);
 }
 
+static void r320_the_leader_is_asked_first_and_then_one_after_the_other(void **state)
+{
+    static const uint16_t want[] = {2, 4, 5, 1, 2, 2, 4}; // behind its own place; in that of itself the leader
+    (void)state;
+    struct bed *b = opened(3, 5, 8);
+    struct bt_entry e = announced(b, 1, BT_ENTRY_WRITE, "first");
+    append(b, 0, &e, 1, 0);
+    bed_wait(b, 12 * BED_MS);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->sent_n && n < sizeof want / sizeof want[0]; i++) {
+        if (b->sent[i].bytes[1] == BT_GROUP_RECOVERY) {
+            assert_int_equal(b->sent[i].to, want[n++]);
+        }
+    }
+    assert_int_equal(n, sizeof want / sizeof want[0]);
+    bed_close(b);
+}
+
+// What was asked for may come from its client, late: then it is asked for no more, and the leader begins again behind
+// what is here.
+static void r320_a_body_that_comes_by_itself_is_asked_for_no_more(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    struct bt_entry e[3] = {announced(b, 1, BT_ENTRY_WRITE, "first"), announced(b, 2, BT_ENTRY_WRITE, "second"),
+                            announced(b, 3, BT_ENTRY_WRITE, "third")};
+    append(b, 0, e, 3, 0);
+    assert_int_equal(bed_last(b, BT_GROUP_RECOVERY, 2)->recovery.count, 3);
+    assert_int_equal(request(b, 1, false, "first"), BT_REPLICA_OK);
+    bed_wait(b, 2 * BED_MS);
+    const struct bt_group_recovery *q = &bed_last(b, BT_GROUP_RECOVERY, 3)->recovery;
+    assert_true(q->count == 2 && q->lack[0].index == 2 && q->lack[1].index == 3);
+    bed_forget(b);
+    request(b, 3, false, "third");
+    assert_int_equal(bed_count(b, BT_GROUP_APPEND_REPLY), 0); // one is lacking yet
+    request(b, 2, false, "second");
+    assert_int_equal(bed_last(b, BT_GROUP_APPEND_REPLY, 2)->append_reply.last, 0);
+    bed_forget(b);
+    bed_wait(b, 10 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_RECOVERY), 0);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +592,8 @@ int main(void)
         cmocka_unit_test(r399_a_sign_of_life_does_not_begin_the_state_again),
         cmocka_unit_test(r399_a_leader_whose_entry_no_majority_can_hold_hands_over),
         cmocka_unit_test(a_raft_group_takes_no_requests_and_answers_no_questions),
+        cmocka_unit_test(r320_the_leader_is_asked_first_and_then_one_after_the_other),
+        cmocka_unit_test(r320_a_body_that_comes_by_itself_is_asked_for_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

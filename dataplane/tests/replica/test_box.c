@@ -170,6 +170,18 @@ static void out_of_bounds_takes_no_memory(void **state)
     assert_int_equal(bt_box_bytes(&(struct bt_box_config){.limit = 1, .timeout_ns = 1, .recent_pairs = 0}), 0);
 }
 
+static void i6_a_duplicate_of_one_that_is_inside_hears_nothing_however_late(void **state)
+{
+    (void)state;
+    struct bench b = opened(3);
+    assert_int_equal(ask(&b, 1000, 1), BT_BOX_PASS);
+    assert_int_equal(ask(&b, 1050, 1), BT_BOX_AGAIN); // past what is known of verdicts
+    assert_int_equal(bt_box_counts(b.box, 1050 * MS).inside, 1);
+    assert_true(answered(&b, 1051, 1));
+    assert_int_equal(bt_box_counts(b.box, 1051 * MS).inside, 0);
+    free(b.mem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +193,7 @@ int main(void)
         cmocka_unit_test(as_a_switch_slots_are_offered_in_turn),
         cmocka_unit_test(as_a_switch_who_answers_in_order_refuses_as_any_box),
         cmocka_unit_test(out_of_bounds_takes_no_memory),
+        cmocka_unit_test(i6_a_duplicate_of_one_that_is_inside_hears_nothing_however_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

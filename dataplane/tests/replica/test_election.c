@@ -190,6 +190,116 @@ static void r350_who_has_no_vote_begins_no_election(void **state)
     bed_close(b);
 }
 
+// Each question is one of its own: what was said to the one before it is not counted.
+static void r351_a_question_that_is_put_again_is_answered_again(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 5);
+    bed_append(b, 2, 1, 0, 0, 0, (uint64_t[]){0});
+    bed_done(b);
+    assert_int_equal(bed_status(b).leader, 2);
+    while (bed_status(b).role == BT_REPLICA_FOLLOWER) {
+        bed_wait(b, BED_MS);
+    }
+    assert_int_equal(bed_status(b).leader, 0);
+    struct bt_group_message m = bed_message(BT_GROUP_VOTE_REPLY, 2, 1);
+    m.vote = (struct bt_group_vote){.flags = BT_GROUP_PRE | BT_GROUP_YES, .asked = 2};
+    bed_deliver(b, &m); // two of five
+    bed_forget(b);
+    for (int i = 0; i < 100 && bed_count(b, BT_GROUP_VOTE) == 0; i++) {
+        bed_wait(b, BED_MS);
+    }
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 4);
+    m.header.from = 3;
+    bed_deliver(b, &m);
+    bed_deliver(b, &m); // twice the same
+    assert_int_equal(bed_status(b).role, BT_REPLICA_ASKING);
+    m.header.from = 2;
+    bed_deliver(b, &m);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_CANDIDATE);
+    bed_close(b);
+}
+
+static void r351_who_gave_its_vote_waits_for_that_election(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_append(b, 3, 3, 0, 0, 0, (uint64_t[]){1, 3, 0});
+    bed_done(b);
+    bed_wait(b, 51 * BED_MS);                       // its leader is silent
+    struct bt_group_message m = ask(2, 5, 0, 1, 1); // an older log: the term is taken over, and no vote given
+    bed_deliver(b, &m);
+    bed_done(b);
+    assert_int_equal(bed_status(b).term, 5);
+    assert_false(said_yes(b, 2));
+    bed_wait(b, 49 * BED_MS);
+    m = ask(3, 5, 0, 2, 3);
+    bed_deliver(b, &m);
+    bed_done(b);
+    assert_true(said_yes(b, 3));
+    bed_forget(b);
+    bed_wait(b, 49 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
+static void r346_a_vote_that_a_later_term_overtook_is_not_told(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    struct bt_group_message m = ask(2, 5, 0, 0, 0);
+    bed_deliver(b, &m); // on its way to the disk
+    bed_append(b, 3, 6, 0, 0, 0, (uint64_t[]){0});
+    bed_done(b);
+    assert_int_equal(bed_status(b).term, 6);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE_REPLY), 0);
+    assert_int_equal(bed_count(b, BT_GROUP_APPEND_REPLY), 1);
+    bed_close(b);
+}
+
+static void r346_who_asks_in_an_earlier_term_is_told_the_later_one(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_append(b, 3, 6, 0, 0, 0, (uint64_t[]){0});
+    bed_done(b);
+    bed_wait(b, 51 * BED_MS);
+    bed_forget(b);
+    struct bt_group_message m = ask(2, 4, 0, 0, 0);
+    bed_deliver(b, &m);
+    const struct bt_group_message *said = bed_last(b, BT_GROUP_VOTE_REPLY, 2);
+    assert_non_null(said);
+    assert_int_equal(said->vote.flags, 0);
+    assert_int_equal(said->vote.asked, 4);
+    assert_int_equal(said->header.term, 6);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STALE_TOTAL), 1);
+    m = bed_message(BT_GROUP_APPEND, 2, 5); // and so is one that led
+    bed_deliver(b, &m);
+    said = bed_last(b, BT_GROUP_APPEND_REPLY, 2);
+    assert_non_null(said);
+    assert_int_equal(said->append_reply.flags & BT_GROUP_YES, 0);
+    assert_int_equal(said->header.term, 6);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STALE_TOTAL), 2);
+    bed_close(b);
+}
+
+static void r372_a_member_whose_store_failed_votes_for_nobody(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bt_replica_stored(b->r, b->now, 0, BT_STORE_FAILED);
+    for (uint32_t pre = 0; pre < 2; pre++) {
+        struct bt_group_message m = ask(2, 5, pre != 0 ? BT_GROUP_PRE : 0, 0, 0);
+        bed_deliver(b, &m);
+        assert_int_equal(bed_counter(b, BT_REPLICA_STORE_FAILED_TOTAL), pre + 1);
+    }
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE_REPLY), 0);
+    assert_int_equal(bed_status(b).term, 1);
+    bed_wait(b, 1000 * BED_MS); // nor for itself
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +312,11 @@ int main(void)
         cmocka_unit_test(r351_a_leader_that_no_majority_answers_steps_down),
         cmocka_unit_test(a_group_of_one_elects_itself),
         cmocka_unit_test(r350_who_has_no_vote_begins_no_election),
+        cmocka_unit_test(r351_a_question_that_is_put_again_is_answered_again),
+        cmocka_unit_test(r351_who_gave_its_vote_waits_for_that_election),
+        cmocka_unit_test(r346_a_vote_that_a_later_term_overtook_is_not_told),
+        cmocka_unit_test(r346_who_asks_in_an_earlier_term_is_told_the_later_one),
+        cmocka_unit_test(r372_a_member_whose_store_failed_votes_for_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,6 +273,78 @@ static void completions_of_nothing_are_counted(void **state)
     bed_close(b);
 }
 
+// Elected by member 2, and nobody acknowledged anything yet.
+static void elected(struct bed *b)
+{
+    uint64_t term = bed_status(b).term;
+    while (bed_status(b).role == BT_REPLICA_FOLLOWER) {
+        bed_wait(b, BED_MS);
+    }
+    struct bt_group_message m = bed_message(BT_GROUP_VOTE_REPLY, 2, term);
+    m.vote = (struct bt_group_vote){.flags = BT_GROUP_PRE | BT_GROUP_YES, .asked = term + 1};
+    bed_deliver(b, &m);
+    bed_done(b);
+    bed_forget(b);
+    m = bed_message(BT_GROUP_VOTE_REPLY, 2, term + 1);
+    m.vote = (struct bt_group_vote){.flags = BT_GROUP_YES, .asked = term + 1};
+    bed_deliver(b, &m);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+}
+
+static void r313_what_members_had_in_an_earlier_leadership_counts_no_more(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    struct bt_replica_peer p;
+    bed_lead(b);
+    propose(b);
+    bed_done(b);
+    bed_ack(b, 2, 2);
+    assert_true(bt_replica_peer(b->r, 2, &p) && p.match == 2);
+    bed_append(b, 2, bed_status(b).term + 1, 2, bed_status(b).term, 2, (uint64_t[]){0});
+    bed_done(b);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    elected(b);
+    for (uint16_t id = 2; id <= 3; id++) {
+        assert_true(bt_replica_peer(b->r, id, &p) && p.match == 0);
+        assert_int_equal(bed_last(b, BT_GROUP_APPEND, id)->append.prev_index, 2); // it is asked from the end on
+    }
+    bed_close(b);
+}
+
+// A member that was asked what it has, and has less than the log still holds: it is given the snapshot at once, and
+// each part of it once.
+static void r348_who_needs_a_snapshot_is_given_it_at_once_and_each_part_once(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    for (int i = 0; i < 12; i++) {
+        propose(b);
+        bed_done(b);
+        bed_ack(b, 2, bed_status(b).last);
+    }
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, 3, bed_status(b).term);
+    m.append_reply = (struct bt_group_append_reply){.index = 2, .last = 1};
+    bed_deliver(b, &m); // it gets entries from 2 on, and is waited for
+    bt_replica_applied(b->r, bed_status(b).commit);
+    assert_int_equal(bt_replica_snapshot(b->r, b->now, bed_status(b).commit, (const uint8_t *)"state", 5),
+                     BT_REPLICA_OK);
+    bed_done(b);
+    assert_true(bed_status(b).first > 2);
+    bed_forget(b);
+    for (int i = 0; i < 3; i++) {
+        propose(b);
+    }
+    assert_int_equal(bed_count(b, BT_GROUP_SNAPSHOT), 1);
+    const struct bt_group_snapshot *s = &bed_last(b, BT_GROUP_SNAPSHOT, 3)->snapshot;
+    assert_true(s->offset == 0 && s->total == 5 && s->length == 5);
+    bed_forget(b);
+    bed_wait(b, 10 * BED_MS); // with each sign of life it is given again
+    assert_int_equal(bed_count(b, BT_GROUP_SNAPSHOT), 1);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +363,8 @@ int main(void)
         cmocka_unit_test(r351_asked_to_take_over_it_elects_itself_at_once),
         cmocka_unit_test(a_leader_whose_disk_failed_hands_over),
         cmocka_unit_test(completions_of_nothing_are_counted),
+        cmocka_unit_test(r313_what_members_had_in_an_earlier_leadership_counts_no_more),
+        cmocka_unit_test(r348_who_needs_a_snapshot_is_given_it_at_once_and_each_part_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,65 @@ static void r350_the_last_voter_stays(void **state)
     bed_close(b);
 }
 
+static void are(struct bed *b, uint16_t n, const uint16_t *ids, uint16_t voters)
+{
+    const struct bt_group_config *c = bed_status(b).config;
+    assert_int_equal(c->count, n);
+    for (uint16_t i = 0; i < n; i++) {
+        assert_int_equal(c->member[i].id, ids[i]);
+        assert_int_equal(c->member[i].role, ids[i] <= voters ? BT_GROUP_VOTER : BT_GROUP_LEARNER);
+    }
+}
+
+static void r350_ids_rise_whichever_comes_and_goes(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_lead(b);
+    static const uint16_t add[] = {9, 5, 7, 20};
+    for (unsigned i = 0; i < sizeof add / sizeof add[0]; i++) {
+        assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, add[i]), BT_REPLICA_OK);
+        commit_all(b, 3);
+    }
+    are(b, 7, (const uint16_t[]){1, 2, 3, 5, 7, 9, 20}, 3);
+    static const uint16_t gone[] = {7, 20, 5};
+    for (unsigned i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        assert_int_equal(change(b, BT_REPLICA_REMOVE, gone[i]), BT_REPLICA_OK);
+        commit_all(b, 3);
+        assert_int_equal(change(b, BT_REPLICA_REMOVE, gone[i]), BT_REPLICA_NO_MEMBER);
+    }
+    are(b, 4, (const uint16_t[]){1, 2, 3, 9}, 3);
+    for (uint16_t id = 10; bed_status(b).config->count < BT_GROUP_MEMBERS_MAX; id++) {
+        assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, id), BT_REPLICA_OK);
+        commit_all(b, 3);
+    }
+    assert_int_equal(change(b, BT_REPLICA_ADD_LEARNER, 4), BT_REPLICA_NO_MEMBER); // there is no more room
+    bed_close(b);
+}
+
+// Its own entry says that it is a learner, and may yet be taken back.
+static void r350_a_learner_to_be_stands_for_no_election(void **state)
+{
+    (void)state;
+    uint8_t body[BT_GROUP_CONFIG_MAX];
+    struct bed *b = bed_open(4, 3);
+    struct bt_group_config c = bed_voters(4);
+    c.member[3].role = BT_GROUP_LEARNER;
+    struct bt_group_message m = bed_message(BT_GROUP_APPEND, 1, 1);
+    m.append = (struct bt_group_append){.count = 1};
+    m.append.entry[0] = (struct bt_entry){.term = 1,
+                                          .kind = BT_ENTRY_CONFIG,
+                                          .body = body,
+                                          .length = (uint32_t)bt_group_config_encode(body, sizeof body, &c)};
+    bed_deliver(b, &m);
+    bed_done(b);
+    assert_true(bed_status(b).config_index == 1 && bed_status(b).commit == 0);
+    assert_int_equal(bed_status(b).config->count, 4);
+    bed_wait(b, 1000 * BED_MS);
+    assert_int_equal(bed_count(b, BT_GROUP_VOTE), 0);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +276,8 @@ int main(void)
         cmocka_unit_test(r350_a_learner_that_is_removed_never_leads),
         cmocka_unit_test(r350_a_change_is_taken_back_with_its_entry),
         cmocka_unit_test(r350_the_last_voter_stays),
+        cmocka_unit_test(r350_ids_rise_whichever_comes_and_goes),
+        cmocka_unit_test(r350_a_learner_to_be_stands_for_no_election),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

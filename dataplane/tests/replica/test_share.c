@@ -264,6 +264,54 @@ static void r340_a_raft_group_knows_no_aggregator(void **state)
     bed_close(b);
 }
 
+static void r338_only_the_aggregator_says_what_is_committed_by_way_of_it(void **state)
+{
+    (void)state;
+    struct bed *b = aggregated(3);
+    uint64_t before = bed_status(b).commit, term = bed_status(b).term;
+    request(b, 1);
+    bed_done(b);
+    struct bt_group_message m = bed_message(BT_GROUP_PROBE, 2, term); // what the aggregator alone is to get
+    m.probe = (struct bt_group_probe){.floor = before + 1, .config = bed_voters(3)};
+    bed_deliver(b, &m);
+    assert_int_equal(bed_status(b).commit, before);
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_AGG_COMMITS_TOTAL), 0);
+    committed(b, term, 1, before + 1); // of another membership
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 2);
+    assert_int_equal(bed_counter(b, BT_REPLICA_AGG_COMMITS_TOTAL), 1);
+    committed(b, term, 0, before + 1);
+    assert_int_equal(bed_status(b).commit, before + 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_AGG_COMMITS_TOTAL), 2);
+    probe_answered(b); // once more
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 3);
+    assert_int_equal(bed_counter(b, BT_REPLICA_AGGREGATED_TOTAL), 1);
+    bed_close(b);
+}
+
+// A sign of life of the leader itself stands after what was committed at the sign before: a follower whose entries are
+// still on their longer way refuses none.
+static void r341_a_leaders_own_sign_of_life_runs_behind_by_one(void **state)
+{
+    (void)state;
+    struct bed *b = aggregated(3);
+    uint64_t before = bed_status(b).commit;
+    request(b, 1);
+    bed_done(b);
+    committed(b, bed_status(b).term, 0, before + 1);
+    for (uint64_t beat = 0; beat < 2; beat++) {
+        bed_forget(b);
+        bed_wait(b, 10 * BED_MS);
+        for (uint16_t id = 2; id <= 3; id++) {
+            const struct bt_group_append *a = &bed_last(b, BT_GROUP_APPEND, id)->append;
+            assert_true(a->count == 0 && a->prev_index == before + beat && a->commit == before + 1);
+        }
+        assert_int_equal(bed_count(b, BT_GROUP_APPEND), 2);
+        assert_int_equal(bed_last(b, BT_GROUP_SHARED, BT_GROUP_AGGREGATOR)->append.count, 0);
+    }
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +324,8 @@ int main(void)
         cmocka_unit_test(r341_a_silent_aggregator_is_left_in_the_same_term_and_probed_again),
         cmocka_unit_test(r344_a_change_of_membership_or_a_hand_over_leaves_it_at_once),
         cmocka_unit_test(r340_a_raft_group_knows_no_aggregator),
+        cmocka_unit_test(r338_only_the_aggregator_says_what_is_committed_by_way_of_it),
+        cmocka_unit_test(r341_a_leaders_own_sign_of_life_runs_behind_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -289,6 +289,35 @@ static void r349_a_new_member_takes_no_snapshot_before_it_knows_the_members(void
     bed_close(b);
 }
 
+// Its own disk took one that reaches as far, or all of it is committed here: the leader need not go on.
+static void r349_who_has_what_a_snapshot_holds_says_so_at_once(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    bed_append(b, 2, 2, 0, 0, 0, (uint64_t[]){2, 2, 2, 0});
+    bed_append(b, 2, 2, 3, 2, 3, (uint64_t[]){0});
+    struct bt_group_message m = chunk(2, 3, 100, 0, 100);
+    bed_forget(b);
+    bed_deliver(b, &m);
+    const struct bt_group_message *said = bed_last(b, BT_GROUP_SNAPSHOT_REPLY, 2);
+    assert_true(said == NULL || said->snapshot_reply.flags == 0); // nothing of it is durable yet
+    bed_close(b);
+    b = bed_open(1, 3);
+    bed_append(b, 2, 2, 0, 0, 0, (uint64_t[]){2, 2, 2, 0});
+    bed_done(b);
+    bed_append(b, 2, 2, 3, 2, 3, (uint64_t[]){0});
+    assert_int_equal(bed_status(b).commit, 3);
+    bed_forget(b);
+    bed_deliver(b, &m);
+    said = bed_last(b, BT_GROUP_SNAPSHOT_REPLY, 2);
+    assert_non_null(said);
+    assert_int_equal(said->snapshot_reply.flags, BT_GROUP_YES);
+    assert_int_equal(said->snapshot_reply.last_index, 3);
+    assert_int_equal(b->ops_n, 0);
+    assert_int_equal(b->restored, 0);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +332,7 @@ int main(void)
         cmocka_unit_test(r349_a_crash_between_a_snapshot_and_what_follows_is_tidied),
         cmocka_unit_test(r346_records_that_contradict_one_another_are_not_believed),
         cmocka_unit_test(r349_a_new_member_takes_no_snapshot_before_it_knows_the_members),
+        cmocka_unit_test(r349_who_has_what_a_snapshot_holds_says_so_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -228,6 +228,166 @@ static void r393_the_leader_gives_a_later_state_also_in_a_group_at_rest(void **s
     bed_close(b);
 }
 
+static void r391_a_member_tells_the_latest_of_what_it_had(void **state)
+{
+    (void)state;
+    uint64_t terms[45] = {0};
+    for (int i = 0; i < 44; i++) {
+        terms[i] = 1;
+    }
+    struct bed *b = opened(2, 3);
+    bed_append(b, 1, 1, 0, 0, 0, terms);
+    bed_done(b);
+    bed_append(b, 1, 1, 44, 1, 44, terms + 44);
+    apply(b, 0);
+    const struct bt_group_message *m = bed_last(b, BT_GROUP_STATE, 1);
+    assert_non_null(m);
+    assert_int_equal(m->states.applied, 44);
+    assert_int_equal(m->states.count, BT_GROUP_STATES_MAX);
+    for (uint64_t i = 0; i < BT_GROUP_STATES_MAX; i++) {
+        assert_int_equal(m->states.at[i].index, 44 - EVERY * (BT_GROUP_STATES_MAX - 1 - i));
+        assert_int_equal(m->states.at[i].hash, m->states.at[i].index);
+    }
+    bed_forget(b);
+    bt_replica_hashed(b->r, b->now, 44, 7); // that was said
+    bt_replica_hashed(b->r, b->now, 48, 7); // that is not applied
+    assert_int_equal(bed_count(b, BT_GROUP_STATE), 0);
+    bed_close(b);
+}
+
+static void r391_each_entry_may_be_the_one_to_compare_at(void **state)
+{
+    (void)state;
+    struct bed *b = bed_open(1, 3);
+    for (uint64_t every = 0; every < 3; every++) {
+        struct bt_recovery fresh = {.snapshot = {.config = bed_voters(3)}};
+        struct bt_entry command = {.index = 6, .kind = BT_ENTRY_COMMAND}, odd = command, noop = command;
+        odd.index = noop.index = 7;
+        noop.kind = BT_ENTRY_NOOP;
+        b->c.hash_every = (uint32_t)every;
+        assert_int_equal(bed_restart(b, &fresh), BT_REPLICA_OK);
+        assert_int_equal(bt_replica_hash_wanted(b->r, &command), every != 0);
+        assert_int_equal(bt_replica_hash_wanted(b->r, &odd), every == 1);
+        assert_int_equal(bt_replica_hash_wanted(b->r, &noop), every != 0);
+    }
+    bed_close(b);
+}
+
+static void r391_only_a_leader_is_told_and_only_by_members(void **state)
+{
+    (void)state;
+    struct bed *b = leader(3);
+    says(b, 9, 0, 1, 5);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STRANGER_TOTAL), 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 0);
+    bed_close(b);
+    b = follower(4);
+    says(b, 3, 0, 4, 5);
+    assert_int_equal(bed_counter(b, BT_REPLICA_UNASKED_TOTAL), 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STRANGER_TOTAL), 0);
+    assert_int_equal(bed_status(b).fenced.index, 0);
+    bed_close(b);
+}
+
+// Once in the time between two signs of life, however often the leader speaks.
+static void r392_a_fenced_member_reminds_its_leader(void **state)
+{
+    (void)state;
+    struct bed *b = follower(4);
+    for (int fenced = 0; fenced < 2; fenced++) {
+        bed_forget(b);
+        for (int ms = 0; ms < 30; ms++) {
+            bed_wait(b, BED_MS);
+            bed_append(b, 1, 1, 4, 1, 4, (uint64_t[]){0});
+        }
+        assert_int_equal(bed_count(b, BT_GROUP_STATE), fenced != 0 ? 3 : 0);
+        differs(b, 4);
+    }
+    assert_int_equal(bed_counter(b, BT_REPLICA_FENCED_TOTAL), 1); // the second time it is nothing new
+    bed_close(b);
+}
+
+static void r393_a_snapshot_mends_only_who_was_fenced(void **state)
+{
+    (void)state;
+    for (int fenced = 0; fenced < 2; fenced++) {
+        struct bed *b = follower(4);
+        if (fenced != 0) {
+            differs(b, 4);
+        }
+        bed_forget(b);
+        struct bt_group_message m = bed_message(BT_GROUP_SNAPSHOT, 1, 1);
+        m.snapshot = (struct bt_group_snapshot){.last_index = 6, .last_term = 1, .total = 2, .config = bed_voters(3)};
+        m.snapshot.length = 2;
+        m.snapshot.bytes = (const uint8_t *)"ok";
+        bed_deliver(b, &m);
+        bed_done(b);
+        assert_int_equal(b->restored, 6);
+        assert_int_equal(bed_counter(b, BT_REPLICA_MENDED_TOTAL), fenced);
+        assert_int_equal(bed_count(b, BT_GROUP_STATE), fenced);
+        bed_close(b);
+    }
+}
+
+static void r394_a_later_state_that_most_have_decides_it(void **state)
+{
+    (void)state;
+    struct bed *b = leader(3);
+    uint64_t index = 0;
+    says(b, 2, 0, 1, 5);
+    says(b, 3, 0, 1, 6);
+    assert_int_equal(bed_status(b).undecided, 1);
+    for (uint64_t i = 2; i <= EVERY; i++) {
+        assert_int_equal(bt_replica_propose(b->r, b->now, (const uint8_t *)"c", 1, &index), BT_REPLICA_OK);
+    }
+    assert_int_equal(index, EVERY);
+    bed_done(b);
+    bed_ack(b, 2, index);
+    apply(b, 0);
+    assert_int_equal(bed_status(b).undecided, 1);
+    says(b, 2, 0, EVERY, EVERY);
+    assert_int_equal(bed_status(b).undecided, 0);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STATES_COMPARED_TOTAL), 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STATES_UNDECIDED_TOTAL), 1);
+    bed_close(b);
+}
+
+// The others had told theirs before the leader came to that entry.
+static void r392_a_leader_that_comes_to_another_state_than_most_hands_over(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3);
+    bed_lead(b);
+    says(b, 2, 0, 1, 5);
+    says(b, 3, 0, 1, 5);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_LEADER);
+    apply(b, 0);
+    assert_int_equal(bed_status(b).fenced.index, 1);
+    assert_int_equal(bed_status(b).role, BT_REPLICA_FOLLOWER);
+    bed_close(b);
+}
+
+// What was undecided later stays so when an earlier entry is.
+static void r394_an_earlier_state_that_most_have_decides_nothing_later(void **state)
+{
+    (void)state;
+    struct bed *b = leader(3);
+    uint64_t index = 0;
+    for (uint64_t i = 2; i <= EVERY; i++) {
+        assert_int_equal(bt_replica_propose(b->r, b->now, (const uint8_t *)"c", 1, &index), BT_REPLICA_OK);
+    }
+    bed_done(b);
+    bed_ack(b, 2, index);
+    apply(b, 0);
+    says(b, 2, 0, EVERY, 5);
+    says(b, 3, 0, EVERY, 6);
+    assert_int_equal(bed_status(b).undecided, EVERY);
+    says(b, 2, 0, 1, 1);
+    assert_int_equal(bed_status(b).undecided, EVERY);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STATES_COMPARED_TOTAL), 1);
+    bed_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +401,14 @@ int main(void)
         cmocka_unit_test(r392_the_word_of_another_state_than_the_own_one_changes_nothing),
         cmocka_unit_test(r393_a_fenced_member_takes_a_snapshot_of_entries_that_it_has),
         cmocka_unit_test(r393_the_leader_gives_a_later_state_also_in_a_group_at_rest),
+        cmocka_unit_test(r391_a_member_tells_the_latest_of_what_it_had),
+        cmocka_unit_test(r391_each_entry_may_be_the_one_to_compare_at),
+        cmocka_unit_test(r391_only_a_leader_is_told_and_only_by_members),
+        cmocka_unit_test(r392_a_fenced_member_reminds_its_leader),
+        cmocka_unit_test(r393_a_snapshot_mends_only_who_was_fenced),
+        cmocka_unit_test(r394_a_later_state_that_most_have_decides_it),
+        cmocka_unit_test(r392_a_leader_that_comes_to_another_state_than_most_hands_over),
+        cmocka_unit_test(r394_an_earlier_state_that_most_have_decides_nothing_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

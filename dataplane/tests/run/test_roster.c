@@ -266,6 +266,55 @@ static void r387_of_many_sessions_the_silent_one_goes(void **state)
     assert_int_equal(ask(&s, 2003, 1001, 2, "r"), BT_SESSION_NEW);
 }
 
+// Whoever was registered, or said where it is, and never was a member: its row is as old as that word.
+static void r382_rows_are_as_old_as_the_last_word_of_them(void **state)
+{
+    static struct bt_roster r;
+    (void)state;
+    memset(&r, 0, sizeof r);
+    for (uint16_t id = 1; id <= BT_ROSTER_MAX; id++) {
+        bt_roster_register(&r, 1000 - id, id, 70 + id);
+    }
+    assert_int_equal(r.registered_at, 1000 - BT_ROSTER_MAX);
+    for (uint16_t i = 0; i < 3; i++) {
+        struct bt_command c = {.id = (uint16_t)(BT_ROSTER_MAX - i)};
+        bt_roster_address(&r, 2000, &c);
+        assert_int_equal(bt_roster_find(&r, c.id)->index, 2000);
+    }
+    struct bt_command late = {.id = 1};
+    bt_roster_address(&r, 5, &late); // earlier than what is known
+    assert_int_equal(bt_roster_find(&r, 1)->index, 999);
+    bt_roster_register(&r, 3000, 60001, 7);
+    assert_int_equal(r.count, BT_ROSTER_MAX);
+    assert_null(bt_roster_find(&r, BT_ROSTER_MAX - 3)); // the oldest of all rows
+    assert_non_null(bt_roster_find(&r, BT_ROSTER_MAX));
+    assert_int_equal(bt_roster_find(&r, 60001)->index, 3000);
+    assert_int_equal(bt_roster_find(&r, 60001)->disk, 7);
+}
+
+// Who was silent for longest is known behind a snapshot, too.
+static void r387_the_silent_one_goes_behind_a_snapshot_as_well(void **state)
+{
+    static struct bt_sessions s, back;
+    (void)state;
+    memset(&s, 0, sizeof s);
+    assert_int_equal(ask(&s, 1, 51, 1, "a"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 2, 52, 1, "b"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 3, 53, 1, "c"), BT_SESSION_NEW);
+    assert_int_equal(ask(&s, 4, 51, 1, "a"), BT_SESSION_DONE);
+    assert_int_equal(ask(&s, 5, 52, 1, "b"), BT_SESSION_DONE); // 53 is the silent one
+    memset(&back, 0xa5, sizeof back);
+    back.most = 3;
+    size_t n = bt_sessions_write(&s, p, ROOM);
+    assert_true(n != 0 && bt_sessions_read(&back, p, n) == n);
+    assert_int_equal(back.count, 3);
+    assert_int_equal(ask(&back, 6, 54, 1, "d"), BT_SESSION_NEW);
+    assert_int_equal(back.count, 3);
+    assert_int_equal(ask(&back, 7, 51, 1, "a"), BT_SESSION_DONE);
+    assert_int_equal(ask(&back, 8, 52, 1, "b"), BT_SESSION_DONE);
+    assert_int_equal(ask(&back, 9, 53, 2, ""), BT_SESSION_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +327,8 @@ int main(void)
         cmocka_unit_test(r387_a_session_that_was_forgotten_begins_above_all_it_did),
         cmocka_unit_test(r387_a_long_reply_is_not_kept_but_its_write_is_known),
         cmocka_unit_test(r387_of_many_sessions_the_silent_one_goes),
+        cmocka_unit_test(r382_rows_are_as_old_as_the_last_word_of_them),
+        cmocka_unit_test(r387_the_silent_one_goes_behind_a_snapshot_as_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,6 +349,32 @@ static void f48_another_replica_is_asked(void **state)
     assert_int_equal(wait, 199990);
 }
 
+/* What was pending of one that is gone is pending no more, its weight stays, and of the rest nothing is known. */
+static void f17_of_one_that_is_gone_its_weight_is_left(void **state)
+{
+    struct server s;
+    struct bt_fc_conn c = {.weight = 3}, other = {0};
+    (void)state;
+    begin(&s, &paper);
+    for (int i = 0; i < 3; i++) {
+        assert_true(bt_fc_arrived(&s.r, &c, s.now));
+        assert_true(bt_fc_arrived(&s.r, &other, s.now));
+    }
+    bt_fc_passed(&s.r, &other, s.now);
+    assert_true(c.pending == 3 && other.pending == 4 && s.r.pending == 7);
+    bt_fc_dropped(&s.r, &other);
+    assert_true(c.pending == 3 && other.pending == 3 && s.r.pending == 6);
+    assert_true(near(s.r.active, 4, 1e-6));
+    bt_fc_gone(&s.r, &c);
+    assert_true(near(s.r.active, 1, 1e-6));
+    assert_int_equal(s.r.pending, 3);
+    assert_true(c.pending == 0 && near(c.weight, 3, 1e-9) && !bt_fc_active(&s.r, &c));
+    bt_fc_dropped(&s.r, &c); /* nothing of it is pending */
+    assert_true(c.pending == 0 && s.r.pending == 3);
+    bt_fc_gone(&s.r, &c); /* twice is once */
+    assert_true(near(s.r.active, 1, 1e-6));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +396,7 @@ int main(void)
         cmocka_unit_test(f42_f43_silence_ends_with_one_token),
         cmocka_unit_test(f42_a_lost_signal_blocks_for_a_period_only),
         cmocka_unit_test(f48_another_replica_is_asked),
+        cmocka_unit_test(f17_of_one_that_is_gone_its_weight_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
