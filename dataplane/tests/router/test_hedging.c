@@ -243,6 +243,12 @@ static void refused_in(struct bt_hedging_config hedging, enum bt_router_policy p
     assert_string_equal(why.field, field);
 }
 
+static void taken(struct bt_hedging_config hedging)
+{
+    h.b.config.hedging = hedging;
+    bed_apply(&h.b);
+}
+
 static void a_configuration_is_judged(void **state)
 {
     (void)state;
@@ -253,14 +259,29 @@ static void a_configuration_is_judged(void **state)
     c.mode = BT_HEDGING_MODES;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.mode");
     c = good;
+    c.cancellation = BT_HEDGING_CANCELLATIONS;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.cancellation");
+    c.mode = BT_HEDGING_OFF; /* even so */
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.cancellation");
+    c = good;
+    c.busy_percent = 0;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.busyPercent");
     c.busy_percent = 101;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.busyPercent");
     c = good;
     c.budget_percent = 0;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.budgetPercent");
+    c.budget_percent = 101;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.budgetPercent");
     c = good;
     c.per_100k = 99991;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.percentilePer100000");
+    c.per_100k = 49999;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.percentilePer100000");
+    taken((struct bt_hedging_config){BT_HEDGING_DELAYED, 1, 1, 50000, 0, 0});
+    taken((struct bt_hedging_config){BT_HEDGING_DELAYED, 100, 100, 99990, 1000000, BT_HEDGING_CANCEL_PREEMPTIVE});
+    taken((struct bt_hedging_config){BT_HEDGING_LOAD_AWARE, 50, 5, 0, 0, 0}); /* no percentile is asked for */
+    taken((struct bt_hedging_config){.mode = BT_HEDGING_OFF});
     c = good;
     c.probe_per_million = 1000001;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.probePerMillion");
