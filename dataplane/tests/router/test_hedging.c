@@ -108,6 +108,23 @@ static void r249_only_what_may_run_twice(void **state)
     bed_close(&h.b);
 }
 
+/* nor those that are longer than what is kept. */
+static void r249_only_what_can_be_kept(void **state)
+{
+    (void)state;
+    hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
+    h.b.config.max_payload = 2000;
+    bed_apply(&h.b);
+    bed_request(&h.b, 1, BT_POLICY_UNRESTRICTED, 1472 - BT_R2P2_HEADER);
+    assert_int_equal(h.b.out.n, 2);
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_UNSUITED), 0);
+    bed_request(&h.b, 2, BT_POLICY_UNRESTRICTED, 1473 - BT_R2P2_HEADER);
+    assert_int_equal(h.b.out.n, 3);
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_UNSUITED), 1);
+    bed_discard(&h.b);
+    bed_close(&h.b);
+}
+
 /* after the measured percentile, and not before it is known. */
 static void r250_delayed_waits_for_the_percentile(void **state)
 {
@@ -176,6 +193,33 @@ static void r251_gate_and_budget(void **state)
     bed_close(&h.b);
 }
 
+/* what was not spent is saved up, for 64 copies at most. */
+static void r251_a_budget_is_saved_up(void **state)
+{
+    (void)state;
+    int to[2];
+    hedging_open(&h, 1, 64, BT_HEDGING_LOAD_AWARE); /* nobody else is there to have copies */
+    for (uint16_t id = 1; id <= 200; id++) {
+        assert_int_equal(hedging_send(&h, id, to), 1);
+        hedging_finish(&h, to[0], id, false);
+    }
+    h.b.config.members_n = 2;
+    h.b.config.hedging.budget_percent = 1;
+    bed_apply(&h.b);
+    bed_join(&h.b, 1, 64);
+    unsigned copies = 0;
+    for (uint16_t id = 201; id <= 301; id++) {
+        unsigned n = hedging_send(&h, id, to);
+        copies += n - 1u;
+        hedging_finish(&h, to[0], id, false);
+        if (n == 2) {
+            hedging_finish(&h, to[1], id, false);
+        }
+        assert_int_equal(copies, id < 265 ? id - 200 : id < 301 ? 64 : 65);
+    }
+    bed_close(&h.b);
+}
+
 /* how busy first copies keep the workers, for who decides whether second ones pay. */
 static void r254_busy_is_what_arrivals_see(void **state)
 {
@@ -184,7 +228,10 @@ static void r254_busy_is_what_arrivals_see(void **state)
     hedging_open(&h, 4, 1, BT_HEDGING_PROBE);
     assert_int_equal(hedging_stats(&h).hedging_busy_ppm, 0);
     hedging_send(&h, 1, to); /* stays */
-    for (uint16_t id = 2; id <= 3000; id++) {
+    hedging_send(&h, 2, to); /* sees it, after one that saw nobody busy: of 4 and, smoothed by a 256th, 4 */
+    assert_int_equal(hedging_stats(&h).hedging_busy_ppm, 125244);
+    hedging_finish(&h, to[0], 2, false);
+    for (uint16_t id = 3; id <= 3000; id++) {
         assert_int_equal(hedging_send(&h, id, to), 1);
         hedging_finish(&h, to[0], id, false);
     }
@@ -300,8 +347,10 @@ int main(void)
         cmocka_unit_test(r241_a_free_worker_copies_the_oldest),
         cmocka_unit_test(r243_what_waits_comes_first),
         cmocka_unit_test(r249_only_what_may_run_twice),
+        cmocka_unit_test(r249_only_what_can_be_kept),
         cmocka_unit_test(r250_delayed_waits_for_the_percentile),
         cmocka_unit_test(r251_gate_and_budget),
+        cmocka_unit_test(r251_a_budget_is_saved_up),
         cmocka_unit_test(r254_busy_is_what_arrivals_see),
         cmocka_unit_test(r253_every_missing_copy_has_its_reason),
         cmocka_unit_test(a_configuration_is_judged),

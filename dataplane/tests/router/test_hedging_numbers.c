@@ -82,17 +82,16 @@ static void r270_the_number_fits_the_header(void **state)
 {
     (void)state;
     const struct {
-        uint32_t present;
-        bool numbered;
+        uint32_t present, options;
     } rows[] = {
-        {0, true},
-        {BT_HAS_CLASS, true},
-        {BT_HAS_TRACE, BT_R2P2_HEADER + 12u + MORE <= BT_R2P2_HEADER_MAX},
-        {BT_HAS_TRACE | BT_HAS_CLASS, BT_R2P2_HEADER + 16u + MORE <= BT_R2P2_HEADER_MAX},
+        {0, 0},
+        {BT_HAS_TRACE | BT_HAS_CLASS, 16}, /* just fits */
+        {BT_HAS_SESSION, 20},
+        {BT_HAS_SESSION | BT_HAS_TRACE, 28},
     };
     for (uint16_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bed_request_as(&h.b, (struct bt_r2p2_hdr){.req_id = i, .opt = {.present = rows[i].present, .trace = 7}}, 8);
-        assert_int_equal(are_numbered(i), rows[i].numbered);
+        assert_int_equal(are_numbered(i), rows[i].options <= 16);
     }
 }
 
