@@ -23,6 +23,25 @@ static void r240_an_arrival_takes_two_idle_workers(void **state)
     bed_close(&h.b);
 }
 
+/* idle workers take turns with copies. */
+static void r240_copies_take_turns(void **state)
+{
+    (void)state;
+    int to[2];
+    unsigned copies[4] = {0};
+    hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
+    for (uint16_t id = 1; id <= 400; id++) {
+        assert_int_equal(hedging_send(&h, id, to), 2);
+        copies[to[1]]++;
+        hedging_finish(&h, to[0], id, false);
+        hedging_finish(&h, to[1], id, false);
+    }
+    for (unsigned w = 0; w < 4; w++) {
+        assert_in_range(copies[w], 80, 120);
+    }
+    bed_close(&h.b);
+}
+
 /* the copy is the request, byte for byte, and says whose it is as the first one does. */
 static void r36_the_copy_is_the_request(void **state)
 {
@@ -343,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r240_an_arrival_takes_two_idle_workers),
+        cmocka_unit_test(r240_copies_take_turns),
         cmocka_unit_test(r36_the_copy_is_the_request),
         cmocka_unit_test(r241_a_free_worker_copies_the_oldest),
         cmocka_unit_test(r243_what_waits_comes_first),
