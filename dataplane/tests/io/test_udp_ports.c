@@ -49,7 +49,7 @@ static void check_options(const char *ip, bool report, unsigned rcvbuf, unsigned
     struct rig r;
     struct bt_addr local;
     char err[256];
-    rig_open(&r, 64, ip, BT_IDLE_BLOCK);
+    rig_open(&r, 64, "127.0.0.1", BT_IDLE_BLOCK);
     assert_int_equal(bt_addr_parse(ip, 1, &local), 0);
     local.port = 0;
     struct bt_udp_config cfg = {.locals = &local,
@@ -93,7 +93,51 @@ static void ipv6_ports_are_set_up(void **state)
         skip();
     }
     check_options("[::1]", true, 0, 0);
-    check_options("[::1]", false, 65536, 32768);
+    check_options("[::]", false, 65536, 32768); // where it would be IPv4's as well
+}
+
+// The sockets for headers as they are given, and what tells how many hops a packet has left.
+static void check_transparent(const char *ip, unsigned v6)
+{
+    struct rig r;
+    char err[256];
+    rig_open(&r, 64, ip, BT_IDLE_BLOCK);
+    const struct bt_udp *u = (const struct bt_udp *)r.a;
+    assert_true(u->raw_fd[0] < 0 && u->raw_fd[1] < 0);
+    if (bt_udp_allow_transparent(r.a, err, sizeof err) != 0) {
+        assert_non_null(strstr(err, "CAP_NET_RAW"));
+        rig_close(&r);
+        skip();
+    }
+    int raw = u->raw_fd[v6], bytes = 1 << 20;
+    assert_true(raw >= 0 && u->raw_fd[1 - v6] < 0);
+    int like = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(like, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    assert_int_equal(option_of(raw, SOL_SOCKET, SO_SNDBUF), option_of(like, SOL_SOCKET, SO_SNDBUF));
+    close(like);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(v6 ? option_of(u->ports[i].fd, SOL_IPV6, IPV6_RECVHOPLIMIT)
+                            : option_of(u->ports[i].fd, SOL_IP, IP_RECVTTL),
+                         1);
+    }
+    assert_int_equal(bt_udp_allow_transparent(r.a, err, sizeof err), 0);
+    assert_int_equal(u->raw_fd[v6], raw);
+    rig_close(&r);
+}
+
+static void transparent_ports(void **state)
+{
+    (void)state;
+    check_transparent("127.0.0.1", 0);
+}
+
+static void transparent_ipv6_ports(void **state)
+{
+    (void)state;
+    if (!have_ipv6()) {
+        skip();
+    }
+    check_transparent("[::1]", 1);
 }
 
 /* --- multicast --------------------------------------------------------------------------------------------------- */
@@ -386,6 +430,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ports_are_set_up),
         cmocka_unit_test(ipv6_ports_are_set_up),
+        cmocka_unit_test(transparent_ports),
+        cmocka_unit_test(transparent_ipv6_ports),
         cmocka_unit_test(members_of_a_group),
         cmocka_unit_test(a_group_needs_an_interface),
         cmocka_unit_test(one_to_1024_ports),

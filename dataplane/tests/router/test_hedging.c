@@ -23,16 +23,18 @@ static void r240_an_arrival_takes_two_idle_workers(void **state)
     bed_close(&h.b);
 }
 
-/* idle workers take turns with copies. */
+/* idle workers take turns with copies: none gets the next one, too, while another is idle. */
 static void r240_copies_take_turns(void **state)
 {
     (void)state;
-    int to[2];
+    int to[2], before = -1;
     unsigned copies[4] = {0};
     hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
     for (uint16_t id = 1; id <= 400; id++) {
         assert_int_equal(hedging_send(&h, id, to), 2);
-        copies[to[1]]++;
+        assert_int_not_equal(to[1], before);
+        before = to[1];
+        copies[before]++;
         hedging_finish(&h, to[0], id, false);
         hedging_finish(&h, to[1], id, false);
     }
