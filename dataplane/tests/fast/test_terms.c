@@ -139,6 +139,15 @@ static void a_loan_that_the_program_ended(void **state)
         assert_true(bt_fast_lent(f));
     }
     assert_int_equal(f->loans, 1 + BT_PASS_REASONS + 1);
+    struct {
+        struct bt_fast fast;
+        uint64_t behind;
+    } made = {.fast = *f}; /* what is no reason counts nowhere */
+    f->log->why = BT_PASS_REASONS;
+    f->log->open = 0;
+    bt_fast_take_back(&made.fast, t.lending.r, t.lending.now, &t.lending.out);
+    assert_int_equal(made.behind, 0);
+    assert_memory_equal(made.fast.passed, f->passed, sizeof f->passed);
 }
 
 static void notes_are_read_and_those_that_disagree_counted(void **state)

@@ -322,6 +322,9 @@ static void r138_credits_of_the_dead_are_written_off(void **state)
     pass(&b, 12 * SEC, NULL, 0, NULL);
     assert_int_equal(bed_outstanding(&b, 0), 0);
     assert_false(bed_row(&b, 0).joined);
+    assert_false(bed_row(&b, 0).suspect); /* who is forgotten is not looked at any more */
+    assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_SUSPECTED), 1);
     /* it was only cut off, and has the first of the two still: its own word counts again */
     bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 0, .n = 2, .incarnation = 1});
     assert_true(bed_row(&b, 0).eligible);
