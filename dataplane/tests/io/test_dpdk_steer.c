@@ -109,6 +109,7 @@ static void what_is_nobodys_is_the_firsts(void **state)
     expect_given(two, one, udp_to(12));
     expect_kept(one, frame_of(0x1234, 0, 0, 40));
     expect_given(two, one, frame_of(0x1234, 0, 0, 40));
+    memset(h.dev[1]->flow_io, 1, sizeof h.dev[1]->flow_io);
     expect_given(two, one, frame_of(BT_ETHER_IP4, BT_PROTO_TCP, FEEDBACK_PORT, 20)); /* nobody takes TCP */
 }
 
@@ -232,16 +233,37 @@ static void no_port_is_free(void **state)
     assert_non_null(chosen);
     assert_int_equal(chosen[0].port, 65535);
     free(chosen);
-    atomic_store(&dev->listener[49152], NULL);
-    cfg.n_locals = 2;
-    chosen = bt_dpdk_choose_ports(one, &cfg, err, sizeof err);
-    assert_non_null(chosen);
-    assert_int_equal(chosen[0].port, 49152);
-    assert_int_equal(chosen[1].port, 65535);
-    free(chosen);
+    cfg.n_locals = 2; /* wherever the search begins, it comes round */
+    for (unsigned port = 49152; port < 65535; port += port < 49160 ? 1 : 53) {
+        atomic_store(&dev->listener[port], NULL);
+        chosen = bt_dpdk_choose_ports(one, &cfg, err, sizeof err);
+        assert_non_null(chosen);
+        assert_int_equal(chosen[0].port, port);
+        assert_int_equal(chosen[1].port, 65535);
+        free(chosen);
+        atomic_store(&dev->listener[port], two);
+    }
     for (unsigned port = 49152; port < 65535; port++) {
         atomic_store(&dev->listener[port], NULL);
     }
+}
+
+/* Threads begin so far apart that each may have as many as there can be, and half of them are others'. */
+static void each_begins_elsewhere(void **state)
+{
+    (void)state;
+    struct bt_addr local = dpdk_address(false, 2, 0);
+    struct bt_dpdk_config cfg = {.locals = &local, .n_locals = 1};
+    struct bt_dpdk *by[] = {one, two};
+    unsigned port[2];
+    for (unsigned i = 0; i < 2; i++) {
+        char err[400];
+        struct bt_addr *chosen = bt_dpdk_choose_ports(by[i], &cfg, err, sizeof err);
+        assert_non_null(chosen);
+        port[i] = chosen->port;
+        free(chosen);
+    }
+    assert_int_equal(port[1], port[0] + 2 * BT_LINK_MAX_LOCALS);
 }
 
 /* --- sockets ----------------------------------------------------------------------------------------------------- */
@@ -327,6 +349,7 @@ int main(void)
         EACH(a_burst_is_told_apart),
         EACH(who_does_not_keep_up_loses_it),
         EACH(no_port_is_free),
+        EACH(each_begins_elsewhere),
         cmocka_unit_test(sockets_of_a_driver),
         cmocka_unit_test(what_is_watched),
     };

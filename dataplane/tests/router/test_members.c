@@ -295,6 +295,22 @@ static void r138_a_dead_worker_gets_at_most_n_more(void **state)
     bed_close(&b);
 }
 
+/* who leaves has T_max to answer what it owes, and not a nanosecond more. */
+static void r113_a_worker_that_leaves_has_t_max(void **state)
+{
+    (void)state;
+    for (uint64_t early = 0; early < 2; early++) {
+        struct bed b;
+        bed_open(&b, 1, 1);
+        bed_join(&b, 0, 1);
+        bed_send(&b, 1);
+        bed_feedback(&b, 0, &(struct bed_report){.received = 1, .n = 1, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+        bed_tick(&b, b.config.request_timeout_ns - early);
+        assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1 - early);
+        bed_close(&b);
+    }
+}
+
 static void r138_icmp_makes_suspect_at_once(void **state)
 {
     (void)state;
@@ -483,6 +499,7 @@ int main(void)
         cmocka_unit_test(r111_credit_of_a_lost_request_returns),
         cmocka_unit_test(r138_silence_makes_suspect_and_feedback_readmits),
         cmocka_unit_test(r138_a_dead_worker_gets_at_most_n_more),
+        cmocka_unit_test(r113_a_worker_that_leaves_has_t_max),
         cmocka_unit_test(r138_icmp_makes_suspect_at_once),
         cmocka_unit_test(r138_credits_of_the_dead_are_written_off),
         cmocka_unit_test(r139a_black_hole_is_ejected_and_backs_off),
