@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -278,6 +279,15 @@ static void found(uint16_t queues, const struct bt_dpdk_descriptors *before, uns
     }
 }
 
+/* Whether this process may have a descriptor of this number. */
+static bool may_have(int fd)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd < limit.rlim_cur;
+}
+
 /* One for each queue, or none. */
 static void sockets_of_a_driver(void **state)
 {
@@ -302,13 +312,15 @@ static void sockets_of_a_driver(void **state)
         found(1, &before, i == 0 ? 1 : 0, fds);
     }
     found(2, &before, 2, fds);
-    found(3, &before, 0, NULL);         /* one is missing */
-    fds[2] = dup2(fds[1], 64 * 16 - 1); /* the last that is looked at, and the first beyond */
+    found(3, &before, 0, NULL);  /* one is missing */
+    fds[2] = dup2(fds[1], 1023); /* the last that is looked at, and the first beyond */
     assert_int_equal(fds[2], 1023);
     found(3, &before, 3, fds);
-    assert_int_equal(dup2(fds[1], 64 * 16), 1024);
-    found(3, &before, 3, fds);
-    close(1024);
+    if (may_have(1024)) {
+        assert_int_equal(dup2(fds[1], 1024), 1024);
+        found(3, &before, 3, fds);
+        close(1024);
+    }
     close(1023);
     close(fds[0]);
     close(fds[1]);
