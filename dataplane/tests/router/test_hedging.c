@@ -90,7 +90,8 @@ static void r241_a_free_worker_copies_the_oldest(void **state)
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_SENT), 2);
     hedging_finish(&h, a[0], 2, false);
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_WON), 1);
-    assert_int_equal(hedging_copy(&h), a[0]); /* a copy of 4 */
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_NO_IDLE), 0); /* it waited for its copy, and had it */
+    assert_int_equal(hedging_copy(&h), a[0]);                     /* a copy of 4 */
     bed_close(&h.b);
 }
 
