@@ -77,11 +77,11 @@ void bt_fast_take_back(struct bt_fast *f, struct bt_router *r, uint64_t now, str
     }
 }
 
-// Packets to our own address do not leave by the device.
+// Packets to our own address do not leave by the device. Workers that get nothing are lent without any.
 static bool own_worker(const struct bt_fast *f, const struct bt_delegation *d)
 {
     for (unsigned w = 0; w < d->span; w++) {
-        if (f->place.out != 0 && d->worker[w].limit != 0 && d->worker[w].ip == f->place.ip) {
+        if (f->place.out != 0 && d->worker[w].ip == f->place.ip) {
             return true;
         }
     }

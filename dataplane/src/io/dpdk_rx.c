@@ -49,7 +49,7 @@ static inline struct bt_pkt *packet_of(struct bt_dpdk *d, struct rte_mbuf *m)
     p->room_before = m->data_off;
     p->room_after = (uint32_t)m->buf_len - m->data_off - m->data_len;
     p->tx_as_src = p->mark = p->ttl = p->offload = 0;
-    p->local = p->index = 0;
+    p->index = 0;
     p->next = NULL;
     p->owner = &d->dev->pool;
     return p;

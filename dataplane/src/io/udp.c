@@ -216,27 +216,29 @@ static int set_options(int fd, sa_family_t family, const struct bt_udp_config *c
 
 // A port of a multicast group is a member of it; others that share the host may be, too. What the others send to one
 // leaves by the same interface.
-static int set_multicast(int fd, const struct bt_addr *local, const struct bt_addr *via)
+static bool set_multicast(int fd, const struct bt_addr *local, const struct bt_addr *via)
 {
     int on = 1;
     bool member = bt_addr_is_multicast(local);
-    unsigned interface = via != NULL ? bt_interface_of(via) : 0;
     if (via == NULL) {
-        errno = EINVAL;
-        return member ? -1 : 0;
+        errno = EINVAL; // nobody says which interface
+        return !member;
     }
+    unsigned interface = bt_interface_of(via);
     if (member && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {
-        return -1;
+        return false;
     }
     if (bt_addr_is_v4(local)) {
         struct ip_mreqn m = {.imr_ifindex = (int)interface};
         memcpy(&m.imr_multiaddr, local->ip + 12, member ? sizeof m.imr_multiaddr : 0);
-        return setsockopt(fd, SOL_IP, member ? IP_ADD_MEMBERSHIP : IP_MULTICAST_IF, &m, sizeof m);
+        return setsockopt(fd, SOL_IP, member ? IP_ADD_MEMBERSHIP : IP_MULTICAST_IF, &m, sizeof m) == 0;
+    }
+    if (!member) {
+        return setsockopt(fd, SOL_IPV6, IPV6_MULTICAST_IF, &interface, sizeof interface) == 0;
     }
     struct ipv6_mreq m = {.ipv6mr_interface = interface};
     memcpy(&m.ipv6mr_multiaddr, local->ip, sizeof m.ipv6mr_multiaddr);
-    return member ? setsockopt(fd, SOL_IPV6, IPV6_ADD_MEMBERSHIP, &m, sizeof m)
-                  : setsockopt(fd, SOL_IPV6, IPV6_MULTICAST_IF, &interface, sizeof interface);
+    return setsockopt(fd, SOL_IPV6, IPV6_ADD_MEMBERSHIP, &m, sizeof m) == 0;
 }
 
 static int watch(int epoll_fd, int fd, uint32_t events, uint32_t tag)
@@ -253,7 +255,7 @@ static int open_port(struct bt_udp *u, unsigned i, const struct bt_udp_config *c
     p->family = bt_addr_is_v4(&cfg->locals[i]) ? AF_INET : AF_INET6;
     p->fd = socket(p->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->fd < 0 || set_options(p->fd, p->family, cfg) != 0 ||
-        set_multicast(p->fd, &cfg->locals[i], cfg->multicast_via) != 0 ||
+        !set_multicast(p->fd, &cfg->locals[i], cfg->multicast_via) ||
         bt_udp_to_sockaddr(&cfg->locals[i], p->family, &sa, &len) != 0 || bind(p->fd, &sa.sa, len) != 0) {
         return -1;
     }

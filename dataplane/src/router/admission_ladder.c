@@ -7,22 +7,22 @@
 #define NEXT_FROM   0.7 /* of a class really refused: from here on some of the next one, */
 #define NEXT_WHOLLY 0.9 /* and here as many of it as need be */
 
-/* R-260: how far the next class may be refused. Not at all while a good part of this one still gets in by finding idle
- * workers. */
+/* R-260: how far the next class may be refused, MOST_SHARE at most. Not at all while a good part of this one still gets
+ * in by finding idle workers. */
 static double next_share(const struct bt_admission *a, const struct bt_admission_report *report, unsigned class)
 {
     if (!bt_admission_keeps_busy(a)) {
-        return 1;
+        return MOST_SHARE;
     }
     double refused = (double)report->refused[class] / (double)report->arrived[class];
     double over = (refused - NEXT_FROM) / (NEXT_WHOLLY - NEXT_FROM);
-    return over <= 0 ? 0 : over < 1 ? over : 1;
+    return over <= 0 ? 0 : over < MOST_SHARE ? over : MOST_SHARE;
 }
 
 uint32_t bt_admission_level_for(const struct bt_admission *a, const struct bt_admission_report *report, double wanted,
                                 double *left)
 {
-    double may = 1; /* share of the class that may be refused */
+    double may = MOST_SHARE; /* share of the class that may be refused */
     *left = 0;
     if (wanted <= 0) {
         return 0; /* also where the lowest class had no requests, of which 99 % would be none */
@@ -33,7 +33,7 @@ uint32_t bt_admission_level_for(const struct bt_admission *a, const struct bt_ad
             continue;
         }
         double share = wanted / arrived;
-        if (share < MOST_SHARE && share < may) {
+        if (share < may) {
             return a->offset[c] + (uint32_t)(share * BT_ADMISSION_ONE);
         }
         if (may < MOST_SHARE) {

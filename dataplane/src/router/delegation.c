@@ -121,7 +121,7 @@ enum bt_lend bt_router_lend(const struct bt_router *r, struct bt_delegation *d)
     lend_groups(r, d);
     for (uint32_t w = 0; w < BT_DELEGATION_WORKERS && why == BT_LEND_YES; w++) {
         d->rank[w] = rank_of(r->load.rank[w]);
-        if (w < d->span && r->load.limit[w] != 0) {
+        if (r->load.limit[w] != 0) { /* it is below span, too */
             why = lend_worker(r, w, &d->worker[w]);
             d->who[w] = bt_delegation_who(d->worker[w].ip, d->worker[w].port);
         }

@@ -141,7 +141,7 @@ struct bt_router_stats {
 /* One configured worker, in configuration order. */
 struct bt_router_member_stats {
     struct bt_addr addr;
-    bool joined, eligible /* may receive policy-0 requests, credit apart */, suspect, ejected, leaving, legacy, removed;
+    bool joined, eligible /* may receive policy-0 requests, credit apart */, suspect, ejected, leaving, legacy;
     uint32_t n;           /* credits the router uses: min(n of the worker, depth) */
     uint32_t outstanding; /* sent − done − lost, never negative */
     uint64_t sent, done, lost, reclaimed;

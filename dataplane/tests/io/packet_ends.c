@@ -23,6 +23,8 @@ void packet_queue(struct packet_end *e, struct bt_txq *q, unsigned from, struct 
     }
     p->local = (uint16_t)from;
     p->dst = to;
+    p->index = 3; // its sender's own affair: who receives it, maybe in the same buffer, sees nothing of it
+    p->mark = 5;
     bt_txq_push(q, p);
 }
 

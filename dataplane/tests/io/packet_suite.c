@@ -71,6 +71,9 @@ static void exchange(struct packet_rig *r, unsigned from)
         assert_true(bt_addr_eq(&p->dst, &b->port[0]));
         assert_int_equal(p->local, 0);
         assert_int_equal(p->tx_as_src, 0);
+        assert_int_equal(p->index, 0);
+        assert_int_equal(p->mark, 0);
+        assert_null(p->next);
         assert_true(p->t_rx_ns <= bt_io_now(b->io));
         assert_true(p->room_before >= 64);
     }

@@ -324,6 +324,60 @@ static void a_short_pool_still_receives(void **state)
     rig_close(&r);
 }
 
+static void send_of(int fd, const struct bt_addr *to, uint8_t first, uint32_t len)
+{
+    static uint8_t bytes[BT_PKT_BUFFER];
+    union bt_udp_sa sa;
+    socklen_t n;
+    bytes[0] = first;
+    assert_int_equal(bt_udp_to_sockaddr(to, AF_INET, &sa, &n), 0);
+    assert_int_equal(sendto(fd, bytes, len, 0, &sa.sa, n), len);
+}
+
+// Of one batch some were handed out and some were too long, in turns, when the pool is dry: what is left serves the
+// slots in front, each buffer one of them.
+static void a_dry_pool_and_datagrams_too_long(void **state)
+{
+    struct rig r;
+    struct bt_pkt *held[BT_IO_BATCH], *pkts[BT_IO_BATCH];
+    (void)state;
+    rig_open(&r, BT_IO_BATCH, "127.0.0.1", BT_IDLE_BLOCK); // the driver takes them all
+    struct bt_addr to = udp_local(r.a, 0);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (unsigned i = 0; i < BT_IO_BATCH; i++) {
+        bool fits = i < 20 || (i >= 40 && i < 60);
+        send_of(fd, &to, (uint8_t)i, fits ? 1 : BT_PKT_BUFFER);
+    }
+    unsigned kept = 0;
+    uint64_t until = bt_io_now(r.a) + 60000 * MS;
+    while (kept + udp_counter(r.a, BT_UDP_RX_TRUNCATED) < BT_IO_BATCH && bt_io_now(r.a) < until) {
+        bt_io_wait(r.a, until);
+        kept += bt_io_rx(r.a, 0, held + kept, BT_IO_BATCH - kept);
+    }
+    assert_int_equal(kept, 40);
+    assert_int_equal(udp_counter(r.a, BT_UDP_RX_TRUNCATED), 24);
+    for (unsigned i = 0; i < 40; i++) {
+        send_of(fd, &to, (uint8_t)(100 + i), 1);
+    }
+    unsigned got = 0;
+    while (got + udp_counter(r.a, BT_UDP_RX_NO_BUFFER) < 40 && bt_io_now(r.a) < until) {
+        bt_io_wait(r.a, until);
+        got += bt_io_rx(r.a, 0, pkts + got, BT_IO_BATCH - got);
+    }
+    assert_int_equal(got, 24); // as many buffers as the driver has
+    assert_int_equal(udp_counter(r.a, BT_UDP_RX_NO_BUFFER), 16);
+    for (unsigned i = 0; i < got; i++) {
+        assert_int_equal(pkts[i]->len, 1);
+        assert_int_equal(pkts[i]->data[0], 100 + i);
+        bt_pool_put(r.pool, pkts[i]);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        bt_pool_put(r.pool, held[i]);
+    }
+    close(fd);
+    rig_close(&r);
+}
+
 static void a_taken_port_is_named_in_the_error(void **state)
 {
     struct rig r;
@@ -355,6 +409,7 @@ int main(void)
         cmocka_unit_test(waiting_ends_in_time_or_when_woken),
         cmocka_unit_test(a_quiet_port_does_not_end_a_wait),
         cmocka_unit_test(a_short_pool_still_receives),
+        cmocka_unit_test(a_dry_pool_and_datagrams_too_long),
         cmocka_unit_test(a_taken_port_is_named_in_the_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

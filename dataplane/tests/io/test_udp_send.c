@@ -73,6 +73,60 @@ static void r4_r123_the_same_over_ipv6(void **state)
     keep_clients_address("[::1]", (struct bt_addr){.ip = {0xfd, [15] = 9}, .port = 12345});
 }
 
+// One queue with all there is: it is sent to its end, and each packet by its own way.
+static void all_kinds_in_one_queue(void **state)
+{
+    enum { RUN = BT_IO_BATCH + 6 };
+    struct rig r;
+    struct bt_txq q;
+    char why[200];
+    struct bt_pkt *pkts[RUN + 3];
+    struct bt_addr client = bt_addr_v4u(0x7f0a0b0c, 12345);
+    (void)state;
+    rig_open(&r, 512, "127.0.0.1", BT_IDLE_BLOCK);
+    if (bt_udp_allow_transparent(r.a, why, sizeof why) != 0) {
+        rig_close(&r);
+        skip();
+    }
+    struct bt_addr to = udp_local(r.b, 0), six = {.ip = {0xfd, [15] = 9}, .port = 12345};
+    bt_txq_init(&q);
+    for (unsigned i = 0; i < RUN; i++) {
+        udp_queue(&r, &q, 0, to, "raw", 3);
+        q.tail->tx_as_src = 1;
+        q.tail->src = client;
+        if (i == 0) {
+            udp_queue(&r, &q, 0, to, "x", 1);
+            udp_queue(&r, &q, 2, to, "x", 1); // no such port
+        }
+    }
+    udp_queue(&r, &q, 0, six, "raw", 3); // no socket for it
+    q.tail->tx_as_src = 1;
+    q.tail->src = client;
+    udp_queue(&r, &q, 1, to, "x", 1);
+    udp_queue(&r, &q, 0, to, "raw", 3); // two families
+    q.tail->tx_as_src = 1;
+    q.tail->src = six;
+    bt_io_tx(r.a, &q);
+    assert_int_equal(q.n, 0);
+    assert_int_equal(udp_counter(r.a, BT_UDP_TX_PACKETS), RUN + 2);
+    assert_int_equal(udp_counter(r.a, BT_UDP_TX_BAD_ADDRESS), 2);
+    assert_int_equal(udp_counter(r.a, BT_UDP_TX_NO_RAW), 1);
+    assert_int_equal(udp_receive(r.b, 0, pkts, RUN + 2), RUN + 2);
+    unsigned of_client = 0, of_port[2] = {0, 0};
+    for (unsigned i = 0; i < RUN + 2; i++) {
+        of_client += bt_addr_eq(&pkts[i]->src, &client) && pkts[i]->len == 3;
+        for (unsigned port = 0; port < 2; port++) {
+            struct bt_addr local = udp_local(r.a, port);
+            of_port[port] += bt_addr_eq(&pkts[i]->src, &local) && pkts[i]->len == 1;
+        }
+        bt_pool_put(r.pool, pkts[i]);
+    }
+    assert_int_equal(of_client, RUN);
+    assert_int_equal(of_port[0], 1);
+    assert_int_equal(of_port[1], 1);
+    rig_close(&r);
+}
+
 // Headers whose checksums were computed apart from this code (RFC 1071).
 static void raw_headers_carry_right_checksums(void **state)
 {
@@ -171,6 +225,7 @@ int main(void)
         cmocka_unit_test(refused_packets_are_counted_by_reason),
         cmocka_unit_test(r4_r123_transparent_packets_keep_the_clients_address),
         cmocka_unit_test(r4_r123_the_same_over_ipv6),
+        cmocka_unit_test(all_kinds_in_one_queue),
         cmocka_unit_test(raw_headers_carry_right_checksums),
         cmocka_unit_test(runs_of_equal_packets_arrive_one_by_one),
         cmocka_unit_test(only_the_kernel_ends_cutting),

@@ -38,8 +38,12 @@ void bed_build(struct bed *b)
     b->pool_mem = calloc(1, bt_pool_fixed_bytes(POOL));
     assert_non_null(b->pool_mem);
     b->pool = bt_pool_fixed_init(&b->fixed, b->pool_mem, POOL);
-    struct bt_router_setup setup = {
-        .max_pairs = 256, .seed = 7, .pool = b->pool, .request_addr = b->requests, .feedback_addr = b->feedback};
+    struct bt_router_setup setup = {.max_pairs = 256,
+                                    .max_hedges = b->max_hedges,
+                                    .seed = 7,
+                                    .pool = b->pool,
+                                    .request_addr = b->requests,
+                                    .feedback_addr = b->feedback};
     size_t bytes = bt_router_bytes(&setup);
     b->mem = aligned_alloc(64, bytes);
     assert_non_null(b->mem);

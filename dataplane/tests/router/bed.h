@@ -19,8 +19,8 @@ struct bed {
     void *mem, *pool_mem;
     struct bt_pool_fixed fixed;
     struct bt_pool *pool;
-    uint32_t packets;
-    uint64_t now, lay_ns; /* so long ago packets were received */
+    uint32_t packets, max_hedges; /* 0: as many as a router keeps by itself */
+    uint64_t now, lay_ns;         /* so long ago packets were received */
     struct bt_txq out;
     struct bt_router_config config;
     struct bt_addr members[BED_WORKERS];

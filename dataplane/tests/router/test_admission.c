@@ -96,6 +96,11 @@ static void r222_the_level_for_a_number_of_requests(void **state)
     uint32_t level = bt_admission_level_for(&a, &report, 99 + 100, &left); /* class 3 had no requests to refuse */
     assert_true(left == 0 && bt_admission_share(&a, level, 0) == BT_ADMISSION_MOST);
     assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 2 - 64, BT_ADMISSION_ONE / 2 + 64);
+    level = bt_admission_level_for(&a, &report, 99 + 20, &left); /* more than there are of the lowest class */
+    assert_true(left == 0 && bt_admission_share(&a, level, 0) == BT_ADMISSION_MOST);
+    assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 10 - 64, BT_ADMISSION_ONE / 10 + 64);
+    assert_int_equal(bt_admission_level_for(&a, &report, 99 + 220, &left), a.top); /* and of the next one */
+    assert_true(left > 21.9 && left < 22.1);
     assert_int_equal(bt_admission_level_for(&a, &report, 800, &left), a.top);
     assert_true(left > 500 && left < 504); /* class 1 is spared */
     report.refused[0] =
@@ -105,6 +110,10 @@ static void r222_the_level_for_a_number_of_requests(void **state)
     report.refused[0] = 70;
     level = bt_admission_level_for(&a, &report, 800, &left);
     assert_true(bt_admission_share(&a, level, 0) == BT_ADMISSION_MOST && bt_admission_share(&a, level, 4) == 0);
+    config = objective(BT_CONTROL_AIAD); /* which does not look for idle workers */
+    begin(&a, &config);
+    level = bt_admission_level_for(&a, &report, 99 + 150, &left);
+    assert_in_range(bt_admission_share(&a, level, 4), BT_ADMISSION_ONE / 4 * 3 - 64, BT_ADMISSION_ONE / 4 * 3 + 64);
 }
 
 /* R-222: the classes below one that has to be refused are refused with it, but not for longer, had they requests or

@@ -198,6 +198,7 @@ static void full_table_makes_room_for_new_members(void **state)
     for (uint32_t w = 0; w < 1024; w++) {
         struct bt_router_member_stats row = bed_row(&b, w);
         assert_true(bt_addr_eq(&row.addr, &fresh[w]));
+        assert_int_equal(row.feedback_age_ns == UINT64_MAX, w < 512); /* nothing is left of who had the slot before */
         assert_int_equal(row.outstanding, w < 512 ? 0 : 1);
     }
     bed_close(&b);

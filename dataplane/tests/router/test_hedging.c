@@ -23,6 +23,27 @@ static void r240_an_arrival_takes_two_idle_workers(void **state)
     bed_close(&h.b);
 }
 
+/* idle workers take turns with copies: none gets the next one, too, while another is idle. */
+static void r240_copies_take_turns(void **state)
+{
+    (void)state;
+    int to[2], before = -1;
+    unsigned copies[4] = {0};
+    hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
+    for (uint16_t id = 1; id <= 400; id++) {
+        assert_int_equal(hedging_send(&h, id, to), 2);
+        assert_int_not_equal(to[1], before);
+        before = to[1];
+        copies[before]++;
+        hedging_finish(&h, to[0], id, false);
+        hedging_finish(&h, to[1], id, false);
+    }
+    for (unsigned w = 0; w < 4; w++) {
+        assert_in_range(copies[w], 80, 120);
+    }
+    bed_close(&h.b);
+}
+
 /* the copy is the request, byte for byte, and says whose it is as the first one does. */
 static void r36_the_copy_is_the_request(void **state)
 {
@@ -69,7 +90,8 @@ static void r241_a_free_worker_copies_the_oldest(void **state)
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_SENT), 2);
     hedging_finish(&h, a[0], 2, false);
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_WON), 1);
-    assert_int_equal(hedging_copy(&h), a[0]); /* a copy of 4 */
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_NO_IDLE), 0); /* it waited for its copy, and had it */
+    assert_int_equal(hedging_copy(&h), a[0]);                     /* a copy of 4 */
     bed_close(&h.b);
 }
 
@@ -105,6 +127,23 @@ static void r249_only_what_may_run_twice(void **state)
     assert_int_equal(h.b.out.n, 1);
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_SENT), 0);
     assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_UNSUITED), 2);
+    bed_close(&h.b);
+}
+
+/* nor those that are longer than what is kept. */
+static void r249_only_what_can_be_kept(void **state)
+{
+    (void)state;
+    hedging_open(&h, 4, 1, BT_HEDGING_LOAD_AWARE);
+    h.b.config.max_payload = 2000;
+    bed_apply(&h.b);
+    bed_request(&h.b, 1, BT_POLICY_UNRESTRICTED, 1472 - BT_R2P2_HEADER);
+    assert_int_equal(h.b.out.n, 2);
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_UNSUITED), 0);
+    bed_request(&h.b, 2, BT_POLICY_UNRESTRICTED, 1473 - BT_R2P2_HEADER);
+    assert_int_equal(h.b.out.n, 3);
+    assert_int_equal(bed_counter(&h.b, BT_RC_HEDGES_UNSUITED), 1);
+    bed_discard(&h.b);
     bed_close(&h.b);
 }
 
@@ -176,6 +215,33 @@ static void r251_gate_and_budget(void **state)
     bed_close(&h.b);
 }
 
+/* what was not spent is saved up, for 64 copies at most. */
+static void r251_a_budget_is_saved_up(void **state)
+{
+    (void)state;
+    int to[2];
+    hedging_open(&h, 1, 64, BT_HEDGING_LOAD_AWARE); /* nobody else is there to have copies */
+    for (uint16_t id = 1; id <= 200; id++) {
+        assert_int_equal(hedging_send(&h, id, to), 1);
+        hedging_finish(&h, to[0], id, false);
+    }
+    h.b.config.members_n = 2;
+    h.b.config.hedging.budget_percent = 1;
+    bed_apply(&h.b);
+    bed_join(&h.b, 1, 64);
+    unsigned copies = 0;
+    for (uint16_t id = 201; id <= 301; id++) {
+        unsigned n = hedging_send(&h, id, to);
+        copies += n - 1u;
+        hedging_finish(&h, to[0], id, false);
+        if (n == 2) {
+            hedging_finish(&h, to[1], id, false);
+        }
+        assert_int_equal(copies, id < 265 ? id - 200 : id < 301 ? 64 : 65);
+    }
+    bed_close(&h.b);
+}
+
 /* how busy first copies keep the workers, for who decides whether second ones pay. */
 static void r254_busy_is_what_arrivals_see(void **state)
 {
@@ -184,7 +250,10 @@ static void r254_busy_is_what_arrivals_see(void **state)
     hedging_open(&h, 4, 1, BT_HEDGING_PROBE);
     assert_int_equal(hedging_stats(&h).hedging_busy_ppm, 0);
     hedging_send(&h, 1, to); /* stays */
-    for (uint16_t id = 2; id <= 3000; id++) {
+    hedging_send(&h, 2, to); /* sees it, after one that saw nobody busy: of 4 and, smoothed by a 256th, 4 */
+    assert_int_equal(hedging_stats(&h).hedging_busy_ppm, 125244);
+    hedging_finish(&h, to[0], 2, false);
+    for (uint16_t id = 3; id <= 3000; id++) {
         assert_int_equal(hedging_send(&h, id, to), 1);
         hedging_finish(&h, to[0], id, false);
     }
@@ -243,6 +312,12 @@ static void refused_in(struct bt_hedging_config hedging, enum bt_router_policy p
     assert_string_equal(why.field, field);
 }
 
+static void taken(struct bt_hedging_config hedging)
+{
+    h.b.config.hedging = hedging;
+    bed_apply(&h.b);
+}
+
 static void a_configuration_is_judged(void **state)
 {
     (void)state;
@@ -253,14 +328,29 @@ static void a_configuration_is_judged(void **state)
     c.mode = BT_HEDGING_MODES;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.mode");
     c = good;
+    c.cancellation = BT_HEDGING_CANCELLATIONS;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.cancellation");
+    c.mode = BT_HEDGING_OFF; /* even so */
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.cancellation");
+    c = good;
+    c.busy_percent = 0;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.busyPercent");
     c.busy_percent = 101;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.busyPercent");
     c = good;
     c.budget_percent = 0;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.budgetPercent");
+    c.budget_percent = 101;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.budgetPercent");
     c = good;
     c.per_100k = 99991;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.percentilePer100000");
+    c.per_100k = 49999;
+    refused_in(c, BT_ROUTER_JBSQ, "service.hedging.percentilePer100000");
+    taken((struct bt_hedging_config){BT_HEDGING_DELAYED, 1, 1, 50000, 0, 0});
+    taken((struct bt_hedging_config){BT_HEDGING_DELAYED, 100, 100, 99990, 1000000, BT_HEDGING_CANCEL_PREEMPTIVE});
+    taken((struct bt_hedging_config){BT_HEDGING_LOAD_AWARE, 50, 5, 0, 0, 0}); /* no percentile is asked for */
+    taken((struct bt_hedging_config){.mode = BT_HEDGING_OFF});
     c = good;
     c.probe_per_million = 1000001;
     refused_in(c, BT_ROUTER_JBSQ, "service.hedging.probePerMillion");
@@ -275,12 +365,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r240_an_arrival_takes_two_idle_workers),
+        cmocka_unit_test(r240_copies_take_turns),
         cmocka_unit_test(r36_the_copy_is_the_request),
         cmocka_unit_test(r241_a_free_worker_copies_the_oldest),
         cmocka_unit_test(r243_what_waits_comes_first),
         cmocka_unit_test(r249_only_what_may_run_twice),
+        cmocka_unit_test(r249_only_what_can_be_kept),
         cmocka_unit_test(r250_delayed_waits_for_the_percentile),
         cmocka_unit_test(r251_gate_and_budget),
+        cmocka_unit_test(r251_a_budget_is_saved_up),
         cmocka_unit_test(r254_busy_is_what_arrivals_see),
         cmocka_unit_test(r253_every_missing_copy_has_its_reason),
         cmocka_unit_test(a_configuration_is_judged),

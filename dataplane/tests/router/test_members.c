@@ -295,6 +295,37 @@ static void r138_a_dead_worker_gets_at_most_n_more(void **state)
     bed_close(&b);
 }
 
+/* who leaves and owes nothing is forgotten at once, not when workers are looked at anyway. */
+static void r113_a_worker_that_owes_nothing_leaves_at_once(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    bed_join(&b, 0, 1);
+    bed_tick(&b, MS);
+    bed_feedback(&b, 0, &(struct bed_report){.n = 1, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+    assert_true(bt_router_next(b.r) <= b.now + MS);
+    bed_tick(&b, MS);
+    assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1);
+    bed_close(&b);
+}
+
+/* who leaves has T_max to answer what it owes, and not a nanosecond more. */
+static void r113_a_worker_that_leaves_has_t_max(void **state)
+{
+    (void)state;
+    for (uint64_t early = 0; early < 2; early++) {
+        struct bed b;
+        bed_open(&b, 1, 1);
+        bed_join(&b, 0, 1);
+        bed_send(&b, 1);
+        bed_feedback(&b, 0, &(struct bed_report){.received = 1, .n = 1, .incarnation = 1, .flags = BT_FEEDBACK_LEAVE});
+        bed_tick(&b, b.config.request_timeout_ns - early);
+        assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1 - early);
+        bed_close(&b);
+    }
+}
+
 static void r138_icmp_makes_suspect_at_once(void **state)
 {
     (void)state;
@@ -322,6 +353,9 @@ static void r138_credits_of_the_dead_are_written_off(void **state)
     pass(&b, 12 * SEC, NULL, 0, NULL);
     assert_int_equal(bed_outstanding(&b, 0), 0);
     assert_false(bed_row(&b, 0).joined);
+    assert_false(bed_row(&b, 0).suspect); /* who is forgotten is not looked at any more */
+    assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1);
+    assert_int_equal(bed_counter(&b, BT_RC_SUSPECTED), 1);
     /* it was only cut off, and has the first of the two still: its own word counts again */
     bed_feedback(&b, 0, &(struct bed_report){.received = 1, .served = 0, .n = 2, .incarnation = 1});
     assert_true(bed_row(&b, 0).eligible);
@@ -480,6 +514,8 @@ int main(void)
         cmocka_unit_test(r111_credit_of_a_lost_request_returns),
         cmocka_unit_test(r138_silence_makes_suspect_and_feedback_readmits),
         cmocka_unit_test(r138_a_dead_worker_gets_at_most_n_more),
+        cmocka_unit_test(r113_a_worker_that_owes_nothing_leaves_at_once),
+        cmocka_unit_test(r113_a_worker_that_leaves_has_t_max),
         cmocka_unit_test(r138_icmp_makes_suspect_at_once),
         cmocka_unit_test(r138_credits_of_the_dead_are_written_off),
         cmocka_unit_test(r139a_black_hole_is_ejected_and_backs_off),

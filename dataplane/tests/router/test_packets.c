@@ -242,6 +242,7 @@ static void k17_transparent_without_room_goes_as_it_came(void **state)
             bt_pool_put(b.pool, pkt);
         }
         assert_int_equal(bed_counter(&b, BT_RC_FORWARDED_BARE), 8);
+        assert_int_equal(bed_counter(&b, BT_RC_FORWARDED), 8 + stopped); /* of these */
         assert_int_equal(bed_counter(&b, BT_RC_DROP_NO_ROOM), 0);
         assert_int_equal(bed_outstanding(&b, 0), 0);
         bed_close(&b);

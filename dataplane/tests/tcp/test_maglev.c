@@ -27,6 +27,23 @@ static void count(const uint16_t *slots, uint32_t *of)
     }
 }
 
+/* Balancers of one service may be of different builds: the table is the same, slot by slot. */
+static void c41_the_table_is_the_same_everywhere(void **state)
+{
+    (void)state;
+    static uint16_t slots[BT_MAGLEV_SLOTS];
+    struct bt_maglev_entry e[5];
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        e[i] = (struct bt_maglev_entry){.name = 0x0a000000 + i, .weight = 1 + i};
+    }
+    build(slots, e, 5);
+    for (uint32_t i = 0; i < BT_MAGLEV_SLOTS; i++) {
+        sum = sum * UINT64_C(0x100000001b3) + slots[i];
+    }
+    assert_int_equal(sum, UINT64_C(0x8abe0d569203659c));
+}
+
 static void c41_equal_servers_have_equal_shares(void **state)
 {
     (void)state;
@@ -87,6 +104,7 @@ static void c41_little_moves_when_a_server_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(c41_the_table_is_the_same_everywhere),
         cmocka_unit_test(c41_equal_servers_have_equal_shares),
         cmocka_unit_test(c43_shares_follow_weights_and_none_has_none),
         cmocka_unit_test(c41_little_moves_when_a_server_leaves),

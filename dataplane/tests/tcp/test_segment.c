@@ -151,8 +151,14 @@ static void lengths_that_lie_are_refused(void **state)
     refused(p, n, BT_CRAB_SEGMENT_HEADER);
     *offset = 0xf0;
     refused(p, n, BT_CRAB_SEGMENT_TRUNCATED);
-    p[0] = 0x55;
-    refused(p, n, BT_CRAB_SEGMENT_HEADER);
+    static const uint8_t wrong[] = {0x44, 0x00, 0x55, 0xf5}; // a header of 16 bytes; other versions
+    for (unsigned i = 0; i < sizeof wrong; i++) {
+        p[0] = wrong[i];
+        for (uint32_t len = 0; len < 20; len++) { // too short to say what it is
+            refused(p, len, BT_CRAB_SEGMENT_TRUNCATED);
+        }
+        refused(p, 20, BT_CRAB_SEGMENT_HEADER);
+    }
 }
 
 static void what_ip4_says_of_itself_is_checked(void **state)
