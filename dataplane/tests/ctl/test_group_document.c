@@ -251,7 +251,7 @@ static void every_number_has_its_bounds(void **state)
         {"\"inFlightLimit\":1000", "\"inFlightLimit\":", 1, 4096, "group.inFlightLimit"},
         {"\"sessions\":900", "\"sessions\":", 1, 1024, "group.sessions"},
         {"\"replierBound\":64", "\"replierBound\":", 1, 4096, "group.replierBound"},
-        {"\"id\":11", "\"id\":", 1, 65535, "members[0].id"},
+        {"\"id\":11", "\"id\":", 1, 65534, "members[0].id"},
         {"\"memberPort\":8101", "\"memberPort\":", 1, 65535, "members[0].memberPort"},
         {"\"clientPort\":8001", "\"clientPort\":", 1, 65535, "members[0].clientPort"},
         {"\"clientPort\":8011", "\"clientPort\":", 1, 65535, "boxes[0].clientPort"},
@@ -275,14 +275,14 @@ static void entries_of_lists_have_their_bounds(void **state)
     static const struct {
         const char *find, *put, *field;
     } rows[] = {
-        {"[11,13]", "[1,65535]", NULL},
+        {"[11,13]", "[1,65534]", NULL},
         {"[11,13]", "[]", NULL},
         {"[11,13]", "[0]", "avoidLeaders[0]"},
-        {"[11,13]", "[65536]", "avoidLeaders[0]"},
+        {"[11,13]", "[65535]", "avoidLeaders[0]"},
         {"[11,13]", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", NULL},
         {"[11,13]", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "avoidLeaders"},
         {"[12]", "[0]", "wantedVoters[0]"},
-        {"[12]", "[65536]", "wantedVoters[0]"},
+        {"[12]", "[65535]", "wantedVoters[0]"},
         {"[12]", "[11,12,13]", NULL},
         {"[12]", "[11,12,11]", "wantedVoters[2]"},
         {"[12]", "[11,13]", "wantedVoters"},

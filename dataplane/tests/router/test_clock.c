@@ -102,7 +102,7 @@ static void of_an_unreachable_worker(void **state)
     assert_true(bed_row(&b, w).suspect);
     bed_tick(&b, b.config.request_timeout_ns - MS);
     assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 0);
-    bed_tick(&b, 200 * MS);                                /* and the time until workers are looked at */
+    bed_tick(&b, 200 * MS); /* and the time until workers are looked at */
     assert_int_equal(bed_counter(&b, BT_RC_FORGOTTEN), 1);
     bt_router_unreachable(b.r, b.now + MS, &b.members[w]);
     assert_int_equal(b.r->now, b.now + MS);

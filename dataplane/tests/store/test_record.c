@@ -12,30 +12,12 @@ static void r366_bytes_of_a_record(void **state)
     (void)state;
     for (uint32_t length = 0; length <= 17; length++) {
         static const char body[] = "what an entry says";
-        const uint8_t head[BT_RECORD_BYTES] = {BT_RECORD_ENTRY,
-                                               3,
-                                               0,
-                                               0,
-                                               0,
-                                               0,
-                                               0,
-                                               (uint8_t)length,
-                                               0x11,
-                                               0x12,
-                                               0x13,
-                                               0x14,
-                                               0x15,
-                                               0x16,
-                                               0x17,
-                                               0x18,
-                                               0x21,
-                                               0x22,
-                                               0x23,
-                                               0x24,
-                                               0x25,
-                                               0x26,
-                                               0x27,
-                                               0x28};
+        // clang-format off
+        const uint8_t head[BT_RECORD_BYTES] = {
+            BT_RECORD_ENTRY, 3, 0, 0, 0, 0, 0, (uint8_t)length,
+            0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+            0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28};
+        // clang-format on
         const struct bt_record r = {.type = BT_RECORD_ENTRY,
                                     .kind = 3,
                                     .length = length,
