@@ -15,7 +15,7 @@ SKIPPED = 77
 COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 # What a test may take, in terms of what it takes of the unchanged code: a mutant that is not noticed must not pass for one
 # that hangs. And where that is not known yet.
-LEAST_PROCESSOR_SECONDS, LEAST_SECONDS, TIMES = 30, 90, 8
+LEAST_PROCESSOR_SECONDS, LEAST_SECONDS, TIMES = 10, 90, 8
 FIRST_PROCESSOR_SECONDS, FIRST_SECONDS = 200, 900
 TRIES = 3 # of the unchanged code, on a machine that may be busy
 

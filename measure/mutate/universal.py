@@ -191,6 +191,10 @@ class C:
                 raise SystemExit("mutate: the unchanged copy does not build:\n" + out[-2000:])
         self.bench = Bench(self.copies[0].build)
         self.known_tests = self.bench.tests()
+        # How long a program takes is known before the first mutant of it that never ends.
+        unknown = [row[0] for row in self.known_tests if row[2] and row[0].name not in self.tests.kept]
+        with concurrent.futures.ThreadPoolExecutor(2 * self.jobs) as pool:
+            list(pool.map(self.tests.passes, unknown))
 
     def rooms(self, file):
         """The tests that judge a file, the most telling first."""
