@@ -103,10 +103,20 @@ func TestStrangersAreCounted(t *testing.T) {
 }
 
 func TestKeysAreChecked(t *testing.T) {
-	for _, keys := range [][][]byte{nil, {[]byte("short")}, {key, nil}} {
-		if l, err := Listen(Options{Name: "a", Keys: keys, Listen: netip.MustParseAddrPort("127.0.0.1:0")}); err == nil {
+	for _, c := range []struct {
+		keys [][]byte
+		want string
+	}{
+		{nil, "heartbeat key: none is given"},
+		{[][]byte{[]byte("short")}, "heartbeat key 1 has 5 bytes, at least 16 are needed"},
+		{[][]byte{key, nil}, "heartbeat key 2 has 0 bytes, at least 16 are needed"},
+	} {
+		l, err := Listen(Options{Name: "a", Keys: c.keys, Listen: netip.MustParseAddrPort("127.0.0.1:0")})
+		if err == nil {
 			l.Close()
-			t.Errorf("%q were taken", keys)
+			t.Errorf("%q were taken", c.keys)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.keys, err, c.want)
 		}
 	}
 }

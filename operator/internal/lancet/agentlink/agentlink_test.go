@@ -85,8 +85,11 @@ func TestMeasure(t *testing.T) {
 // L-54: stamps that are missing are doubted where there ought to be some; where the
 // agent has none but its own clock, all samples are without.
 func TestSoftwareStampsLackNothing(t *testing.T) {
-	for stamps, warnings := range map[string]int{"kernel": 1, "hardware": 1, "software": 0} {
-		l, err := dial(t, &agenttest.Agent{Mean: 1000, Stamps: stamps, Unstamped: 100}, "")
+	for _, c := range []struct {
+		stamps              string
+		unstamped, warnings int
+	}{{"kernel", 100, 1}, {"hardware", 100, 1}, {"software", 100, 0}, {"kernel", 6, 1}, {"kernel", 5, 0}} {
+		l, err := dial(t, &agenttest.Agent{Mean: 1000, Stamps: c.stamps, Unstamped: c.unstamped}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +98,8 @@ func TestSoftwareStampsLackNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := l.Measure(ctx, 100, 1, time.Minute)
-		if err != nil || len(m.Warnings) != warnings {
-			t.Errorf("%s: warnings %q, %v", stamps, m.Warnings, err)
+		if err != nil || len(m.Warnings) != c.warnings {
+			t.Errorf("%+v: warnings %q, %v", c, m.Warnings, err)
 		}
 	}
 }
