@@ -114,9 +114,10 @@ static void came(struct run_tcp *t, struct run_conn *c)
     }
     uint64_t now = run_clock_ns();
     c->flow = flow_of(s, c);
-    // One without a token is counted and served: nothing of a stream can be left out.
-    if (c->flow == &s->others || !bt_fc_arrived(&s->lane, c->flow, now)) {
+    if (c->flow == &s->others) {
         bt_fc_passed(&s->lane, c->flow, now);
+    } else if (!bt_fc_arrived(&s->lane, c->flow, now)) {
+        bt_fc_kept(&s->lane, c->flow); // learned once
     }
 }
 

@@ -210,6 +210,11 @@ bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
     return true;
 }
 
+void bt_fc_kept(struct bt_fc_receiver *r, struct bt_fc_conn *c)
+{
+    count_in(r, c);
+}
+
 void bt_fc_passed(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now)
 {
     bt_fc_look(r, now);

@@ -54,6 +54,8 @@ struct bt_fc_receiver {
 void bt_fc_receiver_init(struct bt_fc_receiver *r, const struct bt_fc_objective *objective, uint64_t now);
 // A request of c is here. False: it had no token left and is to be dropped; nothing of it is counted but that.
 bool bt_fc_arrived(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now);
+// bt_fc_arrived said no, and it is served nevertheless: nothing of a stream can be left out.
+void bt_fc_kept(struct bt_fc_receiver *r, struct bt_fc_conn *c);
 // A request of somebody who takes no part (F-49): it is load like any, and never refused. c stands for all of them.
 void bt_fc_passed(struct bt_fc_receiver *r, struct bt_fc_conn *c, uint64_t now);
 // It was served from began to ended, and is being answered. ended 0: nobody said so.

@@ -225,6 +225,27 @@ static void f18_a_deaf_sender_is_refused(void **state)
     assert_true(c[0].pending == 0 && c[1].pending == 0 && s.r.pending == 0);
 }
 
+/* Of a stream nothing can be left out: such a request came once, of somebody who takes part. */
+static void f18_what_is_kept_all_the_same_is_learned_once(void **state)
+{
+    struct server s;
+    struct bt_fc_conn c = {0};
+    (void)state;
+    begin(&s, &paper);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < 100000; i++) {
+        s.now += 2000;
+        if (!bt_fc_arrived(&s.r, &c, s.now)) {
+            bt_fc_kept(&s.r, &c);
+            kept++;
+        }
+        assert_true(c.pending == 1 && s.r.pending == 1 && s.r.arrivals == i + 1);
+        bt_fc_served(&s.r, &c, s.now, s.now + 10000);
+    }
+    assert_true(kept == s.r.counts.refused && kept > 50000);
+    assert_true(near(s.r.gap_ns, 2000, 0) && s.r.passed == 0);
+}
+
 static void f10_what_was_not_measured_is_not_learned(void **state)
 {
     struct server s;
@@ -389,6 +410,7 @@ int main(void)
         cmocka_unit_test(f17_silent_connections_take_nothing),
         cmocka_unit_test(f17_each_counts_once_whatever_the_clock_does),
         cmocka_unit_test(f18_a_deaf_sender_is_refused),
+        cmocka_unit_test(f18_what_is_kept_all_the_same_is_learned_once),
         cmocka_unit_test(f10_what_was_not_measured_is_not_learned),
         cmocka_unit_test(f8_dispersed_services_are_told),
         cmocka_unit_test(f40_tokens_are_spent_and_refusals_say_when),
