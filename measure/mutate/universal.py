@@ -32,7 +32,10 @@ SANITIZERS = (("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1"),)
 # Tests that are one program are built so many at a time, twice as many each time up to this, and run one after the other: the
 # first ones notice most. Stories of whole programs mostly wait.
 FIRST, AT_ONCE, STORIES_AT_ONCE = 2, 8, 4
+STORY_OF_CORE = 30 # seconds, by its priority
 BUILD_SECONDS = 1800
+ALONE = "c-alone" # the turn of tests that change a setting of the whole machine
+APART = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 # Code that is linked in copies, each with all names local but one (link-copies): the folder, and the name of the first copy.
 COPIED = {"dataplane/src/tcp/lwip/": "bt_tcp_copy_0"}
 
@@ -136,7 +139,7 @@ class Bench:
             needed = {f for i in t["depends"] if i in self.targets for f in self.targets[i]["filename"]}
             needed = {f for f in needed if self.by_path[f]["type"] == "executable"}
             env = (*SANITIZERS, *sorted(t["env"].items()))
-            turn = "c-" + t["name"] if t["is_parallel"] else "c-alone"
+            turn = "c-" + t["name"] if t["is_parallel"] else ALONE
             found.append((Test("c-" + t["name"], tuple(t["cmd"]), t["workdir"] or str(self.build), env, turn), sorted(started | needed),
                           t["cmd"][0] in started, t["priority"], any(suite.endswith(":again") for suite in t["suite"])))
         return found
@@ -194,7 +197,7 @@ class C:
         # How long a program takes is known before the first mutant of it that never ends.
         unknown = [row[0] for row in self.known_tests if row[2] and row[0].name not in self.tests.kept]
         with concurrent.futures.ThreadPoolExecutor(2 * self.jobs) as pool:
-            list(pool.map(self.tests.passes, unknown))
+            list(pool.map(self.tests.passes, (self.moved(test, self.copies[0]) for test in unknown)))
 
     def rooms(self, file):
         """The tests that judge a file, the most telling first."""
@@ -203,19 +206,20 @@ class C:
             program = pathlib.Path(file).parts[2] if file.startswith("dataplane/apps/") else None
             room = program or pathlib.Path(file).parts[2]
             judged = [row for row in self.known_tests if any(self.bench.links(x, source) for x in row[1])]
-            # Stories of whole programs judge a file of the core last, and each but once: told again with other threads they say the same.
+            # Stories of whole programs judge a file of the core last, and not those that are long, or told again with other threads.
             if not program and any(row[2] for row in judged):
-                judged = [row for row in judged if row[2] or not row[4]]
-            judged.sort(key=lambda row: (not row[2], not row[0].name.startswith(f"c-{room}"), -akin(row[0].name, file),
+                judged = [row for row in judged if row[2] or not row[4] and row[3] <= STORY_OF_CORE]
+            judged.sort(key=lambda row: (not row[2], row[4], not row[0].name.startswith(f"c-{room}"), -akin(row[0].name, file),
                                          self.tests.kept.get(row[0].name, row[3])))
             self.room_of[file] = judged
         return self.room_of[file]
 
     def moved(self, test, copy):
-        """A test of the first copy, of another one."""
+        """A test of the first copy, of another one; with a network of its own the two need not wait for one another."""
         def there(word):
             return str(word).replace(str(self.copies[0].folder), str(copy.folder))
-        return test._replace(command=tuple(map(there, test.command)), folder=there(test.folder),
+        apart, turn = ((), test.turn) if os.geteuid() != 0 or test.turn == ALONE else (APART, f"{test.turn}-{copy.folder.name}")
+        return test._replace(command=(*apart, *map(there, test.command)), folder=there(test.folder), turn=turn,
                              env=tuple((k, there(v)) for k, v in test.env))
 
     def verdict(self, mutant, job):
@@ -269,8 +273,8 @@ class C:
 
 
 def akin(test, file):
-    """How many words the name of a test has of that of a file."""
-    words = set(re.split(r"\W|_", pathlib.Path(file).stem))
+    """How many words the name of a test has of the path of a file."""
+    words = set(re.split(r"\W|_", file))
     return len(words & set(re.split(r"\W|_", test)))
 
 
