@@ -48,7 +48,7 @@ func familyUse(s snapshot, decisions []decision, family corev1.IPFamily, taken m
 		if d.released || !crabplan.WantsVIP(d.service) || !slices.Contains(crabplan.Families(d.service), family) {
 			continue
 		}
-		if addr, have := crabplan.Address(d.service, family); have && s.pool.Contains(addr) {
+		if addr, have := crabplan.Address(d.service, family); have { // of this pool: decide leaves no other
 			taken[addr] = true
 		} else {
 			without = append(without, d)

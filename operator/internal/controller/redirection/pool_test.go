@@ -34,6 +34,8 @@ func TestPoolUse(t *testing.T) {
 			PoolUse{corev1.IPv4Protocol: {Size: 1}, corev1.IPv6Protocol: {Size: 2, Waiting: 1}}},
 		{"both are required, and one is not to be had", "192.0.2.1-192.0.2.2,fd00::1/128", []corev1.Service{service("a", 1, "", stacks("6", single)), service("b", 2, "", stacks("64", required))},
 			PoolUse{corev1.IPv4Protocol: {Size: 2, Free: 2}, corev1.IPv6Protocol: {Size: 1, Waiting: 1}}},
+		{"an address of a former pool is none of this one's", "192.0.2.1-192.0.2.2", []corev1.Service{service("a", 1, "203.0.113.1", stacks("46", required))},
+			PoolUse{corev1.IPv4Protocol: {Size: 2, Free: 2}, corev1.IPv6Protocol: {Waiting: 1}}},
 		{"no pool", "", []corev1.Service{service("a", 1, "", nil)}, four(0, 0, 1)},
 	} {
 		s := snapshot{services: c.services, nodes: []corev1.Node{node}, pool: pool(t, c.pool)}
