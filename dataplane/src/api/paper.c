@@ -51,6 +51,11 @@ int r2p2_init_per_core(int core_id, int core_count)
         snprintf(why, sizeof why, "core %d of %d with listen port %u: no such worker", core_id, core_count, cfg.port);
         return R2P2_ERR_BAD_ARGUMENT;
     }
+    if (cfg.client_port && cfg.client_port + core_id > 65535) {
+        snprintf(why, sizeof why, "core %d of %d with client port %u: no such port", core_id, core_count,
+                 cfg.client_port);
+        return R2P2_ERR_BAD_ARGUMENT;
+    }
     if (mine) {
         snprintf(why, sizeof why, "this thread was initialised before");
         return R2P2_ERR_BAD_ARGUMENT;

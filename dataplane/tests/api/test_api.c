@@ -477,6 +477,28 @@ static void paper_calls_say_what_is_wrong(void **state)
     assert_int_equal(r2p2_poll(), R2P2_ERR_NOT_READY);
 }
 
+// Each worker asks from the port of its number, too: no two have the same one.
+static void paper_calls_give_each_worker_its_client_port(void **state)
+{
+    (void)state;
+    struct r2p2_config cfg = {.size = sizeof cfg, .port = PORT, .client_port = 65535};
+    assert_int_equal(r2p2_init_config(&cfg), 0);
+    assert_int_equal(r2p2_init_per_core(1, 2), R2P2_ERR_BAD_ARGUMENT);
+    assert_string_equal(r2p2_init_error(), "core 1 of 2 with client port 65535: no such port");
+    cfg.client_port = PORT + 100;
+    assert_int_equal(r2p2_init_config(&cfg), 0);
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(PORT + 103)};
+    int other = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(bind(other, (struct sockaddr *)&sa, sizeof sa), 0);
+    for (int core = 2; core < 5; core++) { // 3 finds its port taken
+        assert_int_equal(r2p2_init_per_core(core, 5), core == 3 ? R2P2_ERR_NOT_READY : 0);
+        if (core != 3) {
+            r2p2_exit_per_core();
+        }
+    }
+    close(other);
+}
+
 // The process's own judgement of whether it takes a request.
 static void paper_calls_refuse_when_told_so(void **state)
 {
@@ -557,6 +579,7 @@ int main(void)
         cmocka_unit_test(r43_nothing_starts_in_a_closing_endpoint),
         cmocka_unit_test(r112_every_life_has_a_later_incarnation),
         cmocka_unit_test(paper_calls_say_what_is_wrong),
+        cmocka_unit_test(paper_calls_give_each_worker_its_client_port),
         cmocka_unit_test(paper_calls_refuse_when_told_so),
         cmocka_unit_test(paper_calls_with_two_worker_threads),
     };
