@@ -255,6 +255,7 @@ static void m24_empty_pool_refuses_the_send(void **state)
         all = p;
     }
     assert_int_equal(lab_call(&lab, 5000, 8, SEC), BT_RPC_NO_BUFFER); // needs 5
+    assert_int_equal(bt_client_counters(lab.client)[BT_CLIENT_NO_BUFFER], 1);
     assert_int_equal(lab.pool.left, 2);
     assert_int_equal(bt_client_pending(lab.client), 0);
     bt_pool_put_chain(&lab.pool.pool, all);
