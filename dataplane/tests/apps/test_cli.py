@@ -120,6 +120,15 @@ class CommandLine(Bed):
                      "--rate=20", "--timeout=200ms")
         self.failure("no.such.name.invalid", "bobtail-load", "--target=no.such.name.invalid", "--resolve-patience=0")
 
+    def test_ports_that_the_kernel_gives_to_anybody_are_warned_of(self):
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+            low, high = map(int, f.read().split())
+        for base, warned in ((low - 4096, False), (low - 4095, True), (high, True), (high + 1, False)):
+            if 1024 <= base <= 65535 - 4095:
+                p = run("bobtail-load", "--target=no.such.name.invalid", "--resolve-patience=0", "--port-base=%d" % base)
+                said = "--port-base=%d lies in the kernel's ephemeral range %d..%d" % (base, low, high)
+                self.assertEqual(said in p.stderr, warned, (base, p.stderr))
+
     def test_json_logs_are_json(self):
         import json
         self.start_router(1, "--log=json")
