@@ -259,13 +259,63 @@ func TestSealedMemfdCannotChange(t *testing.T) {
 	}
 }
 
+// An answer that cannot be read is told from one of another version, and both from a
+// refusal.
 func TestDecodeReplyRefusesOtherVersions(t *testing.T) {
-	for _, text := range []string{`{"v":2,"ok":true}`, `{"v":1,"ok":false}`, `no`, `{"v":1,"ok":true,"hash":5}`} {
-		if _, err := decodeReply[State]([]byte(text)); err == nil {
-			t.Errorf("%s was taken for an answer", text)
+	for text, want := range map[string]string{
+		`{"v":2,"ok":true}`: "answers in version 2, this program speaks 1", `{"v":2,"ok":true,"hash":5}`: "answers in version 2",
+		`{"v":1,"ok":false}`: "refused without an error", `no`: "decode the answer", `{}`: "answers in version 0",
+		`{"v":1,"ok":true,"hash":5}`: "decode the answer", `{"v":1,"ok":false,"error":{"message":"m"},"hash":5}`: "m",
+	} {
+		if _, err := decodeReply[State]([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 	if out, err := json.Marshal(ctl.Applied{Hash: "x"}); err != nil || !strings.Contains(string(out), `"unchanged":false`) {
 		t.Errorf("%s %v", out, err)
+	}
+}
+
+// A member is asked in the words of its protocol, and what it says comes back.
+func TestGroupOfAMember(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ctl.sock")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	asked := make(chan string, 2)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		buf := make([]byte, 4096)
+		for _, answer := range []string{`{"v":1,"ok":true,"name":"a","term":4}`, `{"v":1,"ok":true,"index":9}`} {
+			n, err := c.Read(buf)
+			if err != nil {
+				return
+			}
+			asked <- string(buf[:n])
+			_, _ = c.Write([]byte(answer))
+		}
+	}()
+	s, err := DialSocket(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if g, err := s.Group(t.Context()); err != nil || g.Name != "a" || g.Term != 4 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if got := <-asked; got != `{"v":1,"op":"group"}` {
+		t.Errorf("asked %s", got)
+	}
+	if done, err := s.Change(t.Context(), GroupChange{Op: OpRemove, ID: 3}); err != nil || done.Index != 9 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if got := <-asked; got != `{"v":1,"op":"remove","id":3}` {
+		t.Errorf("asked %s", got)
 	}
 }

@@ -40,6 +40,10 @@ func TestGroupDocumentBesideMembers(t *testing.T) {
 	if err != nil || len(back.Boxes) != 2 || back.Boxes[0].Name != "a" || back.Aggregator.Port != 8300 || back.Group.ReplierBound != 9 {
 		t.Errorf("%v %+v", err, back)
 	}
+	c.Boxes = make([]GroupBox, MaxGroupBoxes)
+	if _, _, err := RenderGroup(c); err != nil {
+		t.Errorf("as many boxes as there may be: %v", err)
+	}
 	c.Boxes = make([]GroupBox, MaxGroupBoxes+1)
 	if _, _, err := RenderGroup(c); err == nil || !strings.Contains(err.Error(), "boxes") {
 		t.Errorf("too many boxes: %v", err)
@@ -83,6 +87,11 @@ func TestGroupDocumentsThatAreNone(t *testing.T) {
 		}
 	}
 	c := aGroup()
+	c.Members = make([]GroupMember, MaxGroupBook)
+	if _, _, err := RenderGroup(c); err != nil {
+		t.Errorf("a full book: %v", err)
+	}
+	c = aGroup()
 	for i := range MaxGroupBook {
 		c.Members = append(c.Members, GroupMember{Name: "x", ID: i + 10})
 	}
@@ -104,6 +113,20 @@ func TestReadChange(t *testing.T) {
 		switch {
 		case field == "" && refused != nil, field == "*" && (refused == nil || refused.Field != ""), field != "" && field != "*" && (refused == nil || refused.Field != field):
 			t.Errorf("%.60s: %+v, want field %q", text, refused, field)
+		}
+	}
+}
+
+// A command is as long as it may be, or one byte longer.
+func TestLengthOfAChange(t *testing.T) {
+	const head, tail = `{"op":"remove","id":1`, `}`
+	for _, c := range []struct {
+		length int
+		taken  bool
+	}{{maxChange, true}, {maxChange + 1, false}} {
+		text := head + strings.Repeat(" ", c.length-len(head)-len(tail)) + tail
+		if _, refused := ReadChange(strings.NewReader(text)); (refused == nil) != c.taken {
+			t.Errorf("%d bytes: %+v", c.length, refused)
 		}
 	}
 }

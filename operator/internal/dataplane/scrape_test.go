@@ -140,3 +140,37 @@ func TestConnects(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A history is whole when each of its windows is; one that has not begun holds nothing.
+func TestHistoriesThatLackSomething(t *testing.T) {
+	begun, some := time.Unix(1, 0), HistoryWindow{Latency: &Histogram{}}
+	for name, c := range map[string]struct {
+		h     History
+		whole bool
+	}{
+		"not begun":         {History{Windows: []HistoryWindow{{}}}, true},
+		"all of it":         {History{Started: begun, All: some}, true},
+		"two windows":       {History{Started: begun, All: some, Windows: []HistoryWindow{some, some}}, true},
+		"without the whole": {History{Started: begun, Windows: []HistoryWindow{some}}, false},
+		"first lacks":       {History{Started: begun, All: some, Windows: []HistoryWindow{{}, some}}, false},
+		"second lacks":      {History{Started: begun, All: some, Windows: []HistoryWindow{some, {}}}, false},
+	} {
+		if err := c.h.check(); (err == nil) != c.whole {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An answer of the greatest length is read, and who waits for no time given waits two seconds.
+func TestTheLongestAnswer(t *testing.T) {
+	const answer = `{"role":"router"}`
+	client, target := sidecarThat(t, time.Minute, text(200, answer+strings.Repeat(" ", maxAnswer-len(answer))))
+	if st, err := client.State(t.Context(), target); err != nil || st.Role != "router" {
+		t.Errorf("%+v, %v", st, err)
+	}
+	for given, want := range map[time.Duration]time.Duration{-1: 2 * time.Second, 0: 2 * time.Second, 1: 1} {
+		if got := NewClient(nil, given).timeout; got != want {
+			t.Errorf("%v: %v, want %v", given, got, want)
+		}
+	}
+}

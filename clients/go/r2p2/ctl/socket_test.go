@@ -33,6 +33,8 @@ func TestRefusals(t *testing.T) {
 		{`{"v":1,"op":"apply","memfd":true,"size":5}`, CodeInvalidRequest, "memfd"},
 		{`{"v":1,"op":"histogram","name":"latency","windowSeconds":0}`, CodeInvalidRequest, "windowSeconds"},
 		{fmt.Sprintf(`{"v":1,"op":"histogram","name":"latency","windowSeconds":%d}`, MaxWindowSeconds+1), CodeInvalidRequest, "windowSeconds"},
+		{`{"v":1,"op":"histogram","name":"latency","windowSeconds":1,"parts":-1}`, CodeInvalidRequest, "parts"},
+		{fmt.Sprintf(`{"v":1,"op":"histogram","name":"latency","windowSeconds":1,"parts":%d}`, MaxParts+1), CodeInvalidRequest, "parts"},
 		{`{"v":1,"op":"histogram","name":"none","windowSeconds":1}`, CodeUnknownHistogram, "name"},
 		{`{"v":1,"op":"` + strings.Repeat("x", MaxInline+4096) + `"}`, CodeInvalidRequest, ""},
 	} {
@@ -112,6 +114,11 @@ func TestConfigurationByMemfd(t *testing.T) {
 	for _, size := range []int{0, -1, len(document) + 1, MaxConfig + 1} {
 		if a := send(whole, size); a.Error == nil || a.Error.Field != "size" || a.Error.Code != CodeInvalidRequest {
 			t.Errorf("size %d: %+v", size, a)
+		}
+	}
+	for _, size := range []int{1, MaxConfig} { // which are read, and are none of that hash
+		if a := send(memfd(t, strings.Repeat(" ", size), sealsNeeded), size); a.Error == nil || a.Error.Code != CodeHashMismatch {
+			t.Errorf("size %d: %+v %+v", size, a, a.Error)
 		}
 	}
 	if a := send(whole, len(document)); a.Error == nil || a.Error.Field != "keyIds[0]" {

@@ -207,3 +207,31 @@ func TestCountAtMost(t *testing.T) {
 		}
 	}
 }
+
+// What is a percentile, as a share, and what is none: nine digits at most, a point between two of them.
+func TestParsePercent(t *testing.T) {
+	for text, want := range map[string][2]uint64{
+		"1": {1, 100}, "50": {50, 100}, "100": {100, 100}, "99.9": {999, 1000}, "0.000001": {1, 100_000_000}, "99.999999": {99_999_999, 100_000_000},
+		"001": {1, 100}, "000000001": {1, 100}, "0000000001": {}, "": {}, "0": {}, "0.0": {}, "101": {}, "100.1": {}, "0.0000001": {},
+		"5.": {}, ".5": {}, ".": {}, "5.5.5": {}, "5/": {}, "5:": {}, "1 ": {}, "-1": {}, "+1": {}, "5e1": {},
+	} {
+		num, den, err := parsePercent(text)
+		if (err == nil) != (want != [2]uint64{}) || err == nil && want != [2]uint64{num, den} {
+			t.Errorf("%q: %d/%d, %v, want %v", text, num, den, err, want)
+		}
+	}
+}
+
+// Many at once are as many one by one.
+func TestRecordMany(t *testing.T) {
+	one, many := &Histogram{}, &Histogram{}
+	for v, times := range map[uint64]int{900: 3, 5000: 2, 7000: 0} {
+		many.RecordMany(v, uint64(times))
+		for range times {
+			one.Record(v)
+		}
+	}
+	if many.Total() != 5 || many.SumNanoseconds() != 3*900+2*5000 || many.Total() != one.Total() || many.CountAtMost(1023) != 3 {
+		t.Errorf("%d values, %d ns, %d below 1024 ns", many.Total(), many.SumNanoseconds(), many.CountAtMost(1023))
+	}
+}

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -61,20 +62,56 @@ func TestAppendSackStopsAtItsBound(t *testing.T) {
 	}
 }
 
+// Keys are numbered from 1 to 255, and a file of another number is not even read.
 func TestReadKeyring(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"1": "000102030405060708090a0b0c0d0e0f\n", "2": "00", "3": strings.Repeat("g", 32)} {
+	dir, key := t.TempDir(), "000102030405060708090a0b0c0d0e0f\n"
+	for name, text := range map[string]string{
+		"0": key, "1": key, "255": key, "256": key, "-1": key, "2": "00", "3": strings.Repeat("g", 32), "5": strings.Repeat("0", 34),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ring, err := ReadKeyring(dir, []int{1})
-	if err != nil || len(ring) != 1 || ring[0].ID != 1 || ring[0].Bytes[15] != 15 {
+	ring, err := ReadKeyring(dir, []int{255, 1})
+	if err != nil || len(ring) != 2 || ring[0].ID != 255 || ring[1].ID != 1 || ring[0].Bytes[15] != 15 {
 		t.Errorf("%v %v", ring, err)
 	}
-	for _, id := range []int{0, 2, 3, 4, 256} {
-		if _, err := ReadKeyring(dir, []int{id}); err == nil {
+	for _, id := range []int{-1, 0, 2, 3, 4, 5, 256} {
+		if _, err := ReadKeyring(dir, []int{1, id}); err == nil {
 			t.Errorf("key %d was read", id)
+		}
+	}
+}
+
+// What a SACK may say at most, and what it says one step beyond (M-20, M-25).
+func TestSackBounds(t *testing.T) {
+	payload := func(what byte, base, bits uint16, bytes int) []byte {
+		p := binary.BigEndian.AppendUint16([]byte{what, 0}, base)
+		return append(binary.BigEndian.AppendUint16(p, bits), make([]byte, bytes)...)
+	}
+	for _, c := range []struct {
+		name    string
+		payload []byte
+		want    Case
+	}{
+		{"no whole header", payload(SackRequest, 0, 1, 0)[:5], M20},
+		{"a header alone", payload(SackRequest, 0, 1, 0), M20},
+		{"one bit", payload(SackRequest, 0, 1, 1), OK},
+		{"of a reply", payload(SackReply, 0, 1, 1), OK},
+		{"of nothing known", payload(SackReply+1, 0, 1, 1), M20},
+		{"no bit", payload(SackRequest, 0, 0, 0), M20},
+		{"a whole byte", payload(SackRequest, 0, 8, 1), OK},
+		{"a bit of the next one", payload(SackRequest, 0, 9, 2), OK},
+		{"which is missing", payload(SackRequest, 0, 9, 1), M20},
+		{"a byte more", payload(SackRequest, 0, 8, 2), M25},
+		{"as many as there may be", payload(SackRequest, 0, SackBitsMax, SackBitsMax/8), OK},
+		{"one more", payload(SackRequest, 0, SackBitsMax+1, SackBitsMax/8+1), M20},
+		{"the last packet there is", payload(SackRequest, 65535, 1, 1), OK},
+		{"one behind it", payload(SackRequest, 65535, 2, 1), M20},
+	} {
+		var s SackMsg
+		if got := s.Decode(c.payload); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

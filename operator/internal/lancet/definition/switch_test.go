@@ -69,9 +69,52 @@ var switchRows = map[string]struct {
 	change func(*Definition)
 	want   string // empty: valid
 }{
-	"nothing":             {func(d *Definition) { d.Switch = nil }, "switch: none: must be given"},
-	"no packets":          {func(d *Definition) { d.Switch.Packets = 0 }, "switch.packets: 0: must be between"},
-	"more than a day":     {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 1e9, 1000 }, "switch.packets: 1000000000: must be sent within a day"},
+	"nothing":            {func(d *Definition) { d.Switch = nil }, "switch: none: must be given"},
+	"no packets":         {func(d *Definition) { d.Switch.Packets = 0 }, "switch.packets: 0: must be between"},
+	"more than a day":    {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 1e9, 1000 }, "switch.packets: 1000000000: must be sent within a day"},
+	"as many as a day":   {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 86_400_000, 1000 }, ""},
+	"one more":           {func(d *Definition) { d.Switch.Packets, d.Load.RequestsPerSecond = 86_400_001, 1000 }, "switch.packets: 86400001: must be sent within a day"},
+	"one packet":         {func(d *Definition) { d.Switch.Packets = 1 }, ""},
+	"beyond counting":    {func(d *Definition) { d.Switch.Packets = 1e15 + 1 }, "switch.packets: 1000000000000001: must be between"},
+	"the fastest":        {func(d *Definition) { d.Switch.GigabitsPerSecond = 100 }, ""},
+	"backwards":          {func(d *Definition) { d.Switch.GigabitsPerSecond = -1 }, "switch.gigabitsPerSecond: -1: must be above 0"},
+	"the longest frame":  {func(d *Definition) { d.Switch.Packet.Bytes, d.Load.RequestsPerSecond = 9216, 1000 }, ""},
+	"longer":             {func(d *Definition) { d.Switch.Packet.Bytes = 9217 }, "switch.packet.bytes: 9217: must be"},
+	"the shortest frame": {func(d *Definition) { d.Switch.Packet.Bytes = 64 }, ""},
+	"a SYN of zeros":     {func(d *Definition) { d.Switch.Packet.Transport, d.Switch.Packet.Template = "tcp-syn", "zeros" }, ""},
+	"a SYN":              {func(d *Definition) { d.Switch.Packet.Transport, d.Switch.Packet.Template = "tcp-syn", "" }, ""},
+	"id of DNS": {func(d *Definition) {
+		d.Switch.Packet.Template, d.Switch.Stamp = "dns", Stamp{Fields: []string{"l4SourcePort", "applicationId"}}
+	}, ""},
+	"third field wrong": {func(d *Definition) { d.Switch.Stamp.Fields = append(d.Switch.Stamp.Fields, "payload") }, "switch.stamp.fields[2]: payload: must be one of"},
+	"a network for nothing": {func(d *Definition) {
+		d.Switch.Stamp.Fields = []string{"l4SourcePort", "applicationId"}
+		d.Switch.Stamp.SourceNetwork = "10.1.0.0/16"
+	}, "switch.stamp.sourceNetwork: 10.1.0.0/16: must be given with"},
+	"a network of IPv6": {func(d *Definition) { d.Switch.Stamp.SourceNetwork = "fd00::/16" }, "switch.stamp.sourceNetwork: fd00::/16: must be an IPv4 network"},
+	"the coarsest tick": {func(d *Definition) {
+		d.Switch.Stamp.TickNanoseconds, d.Switch.Histogram.MinNanoseconds = 1_000_000, 1_000_000
+	}, ""},
+	"coarser": {func(d *Definition) {
+		d.Switch.Stamp.TickNanoseconds, d.Switch.Histogram.MinNanoseconds = 1_000_001, 1_000_001
+	},
+		"switch.stamp.tickNanoseconds: 1000001: must be between"},
+	"negative tick":         {func(d *Definition) { d.Switch.Stamp.TickNanoseconds = -1 }, "switch.stamp.tickNanoseconds: -1: must be between"},
+	"as coarse as a bucket": {func(d *Definition) { d.Switch.Stamp.TickNanoseconds = 100 }, ""},
+	"from one nanosecond":   {func(d *Definition) { d.Switch.Histogram.MinNanoseconds = 1 }, ""},
+	"from a negative one":   {func(d *Definition) { d.Switch.Histogram.MinNanoseconds = -1 }, "switch.histogram.minNanoseconds: -1: must be 1 or more"},
+	"nothing between":       {func(d *Definition) { d.Switch.Histogram.MaxNanoseconds = 100 }, "switch.histogram.maxNanoseconds: 100: must be above"},
+	"one between":           {func(d *Definition) { d.Switch.Histogram.MaxNanoseconds = 101 }, ""},
+	"the longest latency": {func(d *Definition) {
+		d.Switch.Stamp.TickNanoseconds, d.Switch.Histogram = 1000, SwitchHistogram{MinNanoseconds: 1000, MaxNanoseconds: 1e12}
+	}, ""},
+	"longer than that": {func(d *Definition) {
+		d.Switch.Stamp.TickNanoseconds, d.Switch.Histogram = 1000, SwitchHistogram{MinNanoseconds: 1000, MaxNanoseconds: 1e12 + 1}
+	}, "switch.histogram.maxNanoseconds: 1000000000001: must be above"},
+	"the smallest error":  {func(d *Definition) { d.Switch.Histogram = SwitchHistogram{MaxNanoseconds: 200, RelativeError: 0.0001} }, ""},
+	"smaller":             {func(d *Definition) { d.Switch.Histogram = SwitchHistogram{MaxNanoseconds: 200, RelativeError: 0.00009} }, "switch.histogram.relativeError: 9e-05: must be"},
+	"the largest error":   {func(d *Definition) { d.Switch.Histogram.RelativeError = 0.5 }, ""},
+	"kind by name":        {func(d *Definition) { d.Switch.Histogram.Kind = "logLinear" }, ""},
 	"generator too fast":  {func(d *Definition) { d.Switch.GigabitsPerSecond = 400 }, "switch.gigabitsPerSecond: 400: must be above 0 and at most 100"},
 	"the highest rate":    {func(d *Definition) { d.Load.RequestsPerSecond = 29.7e6 }, ""},
 	"gaps like a lattice": {func(d *Definition) { d.Load.RequestsPerSecond = 29.8e6 }, "load: 2.98e+07 requests/s: must be at most 2.97619e+07"},
@@ -164,7 +207,7 @@ func TestSwitchArithmetic(t *testing.T) {
 // S-24, S-25: bounds ascend, reach from end to end, and no bucket's middle is off by
 // more than was asked for.
 func TestBounds(t *testing.T) {
-	for _, h := range []SwitchHistogram{{}, {MinNanoseconds: 1, MaxNanoseconds: 1000}, {MinNanoseconds: 64, MaxNanoseconds: 65}, {RelativeError: 0.5}, {MaxNanoseconds: 2_000_000, RelativeError: 0.002}} {
+	for _, h := range []SwitchHistogram{{}, {MinNanoseconds: 1, MaxNanoseconds: 1000}, {MinNanoseconds: 64, MaxNanoseconds: 65}, {MaxNanoseconds: 1023}, {MaxNanoseconds: 1024}, {MaxNanoseconds: 1025}, {RelativeError: 0.5}, {MaxNanoseconds: 2_000_000, RelativeError: 0.002}} {
 		low, high, off := orDefault(h.MinNanoseconds, defaultMin), orDefault(h.MaxNanoseconds, defaultMax), orDefault(h.RelativeError, defaultError)
 		b := h.Bounds()
 		if !slices.IsSorted(b) || b[0] < low || b[len(b)-1] < high || len(b) > 1 && b[len(b)-2] >= high {
@@ -179,6 +222,25 @@ func TestBounds(t *testing.T) {
 	}
 	if n := len(SwitchHistogram{}.Bounds()); n < 1200 || n > 1400 {
 		t.Errorf("%d buckets from 100 ns to 100 ms, about 1,300 are enough", n)
+	}
+}
+
+// The whole table of some histograms: the middle of [low, high] is off by half of its
+// width, so 0.5 asks for one bucket in each power of two, 0.25 for two.
+func TestWholeBounds(t *testing.T) {
+	for _, c := range []struct {
+		h    SwitchHistogram
+		want []int64
+	}{
+		{SwitchHistogram{MinNanoseconds: 1, MaxNanoseconds: 15, RelativeError: 0.5}, []int64{1, 3, 7, 15}},
+		{SwitchHistogram{MinNanoseconds: 1, MaxNanoseconds: 16, RelativeError: 0.5}, []int64{1, 3, 7, 15, 31}},
+		{SwitchHistogram{MinNanoseconds: 4, MaxNanoseconds: 16, RelativeError: 0.25}, []int64{5, 7, 11, 15, 23}},
+		{SwitchHistogram{MinNanoseconds: 5, MaxNanoseconds: 11, RelativeError: 0.25}, []int64{5, 7, 11}},
+		{SwitchHistogram{MinNanoseconds: 6, MaxNanoseconds: 11, RelativeError: 0.2}, []int64{6, 7, 9, 11}},
+	} {
+		if got := c.h.Bounds(); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.h, got, c.want)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func TestPlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"achieved requests per second", "p99 response latency", "1 point(s) beyond every latency"} {
+	for _, want := range []string{"achieved requests per second", "p99 response latency", "1 point(s) beyond every latency", `width="453.54pt" height="283.46pt"`} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("%q is missing", want)
 		}
