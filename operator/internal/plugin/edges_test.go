@@ -3,6 +3,11 @@
 package plugin
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
+	"github.com/bobtail-dev/bobtail/operator/internal/connectivity"
 )
 
 // text of an error; empty of none.
@@ -119,6 +125,108 @@ func TestFindingsOnTheWayOfConnections(t *testing.T) {
 		found := findingsTCP(anSLO(), service)
 		if got := slices.ContainsFunc(found, func(f finding) bool { return f.Cause == causeRedirected }); got != c.want {
 			t.Errorf("%s: %+v", c.name, found)
+		}
+	}
+}
+
+func TestBoundsOfALoad(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*load)
+		want   string
+	}{
+		{"the least", func(l *load) {
+			l.rate, l.duration, l.timeout, l.connections, l.requestBytes = 1e-9, time.Second, time.Millisecond, 1, 0
+		}, ""},
+		{"the most", func(l *load) {
+			l.duration, l.timeout, l.connections, l.output = time.Hour, 10*time.Minute, 16384, "json"
+		}, ""},
+		{"no rate", func(l *load) { l.rate = 0 }, "--rate: must be above 0 requests a second, and finite"},
+		{"an endless rate", func(l *load) { l.rate = math.Inf(1) }, "--rate: must be above 0 requests a second, and finite"},
+		{"a rate that is no number", func(l *load) { l.rate = math.NaN() }, "--rate: must be above 0 requests a second, and finite"},
+		{"too short", func(l *load) { l.duration = time.Second - 1 }, "--duration: must be 1s to 1h; got 999.999999ms"},
+		{"too long", func(l *load) { l.duration = time.Hour + 1 }, "--duration: must be 1s to 1h; got 1h0m0.000000001s"},
+		{"too impatient", func(l *load) { l.timeout = time.Millisecond - 1 }, "--timeout: must be 1ms to 10m; got 999.999µs"},
+		{"too patient", func(l *load) { l.timeout = 10*time.Minute + 1 }, "--timeout: must be 1ms to 10m; got 10m0.000000001s"},
+		{"no socket", func(l *load) { l.connections = 0 }, "--connections: must be 1 to 16384; got 0"},
+		{"too many sockets", func(l *load) { l.connections = 16385 }, "--connections: must be 1 to 16384; got 16385"},
+		{"less than nothing", func(l *load) { l.requestBytes = -1 }, "--request-bytes: must not be below 0; got -1"},
+		{"another report", func(l *load) { l.output = "yaml" }, `--report: must be table or json; got "yaml"`},
+	} {
+		l := load{rate: 1000, duration: 10 * time.Second, timeout: time.Second, connections: 16, requestBytes: 64, output: "table"}
+		c.change(&l)
+		if got := text(l.check()); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// All answers by all servers are fine; each answer and each server that is missing is a warning, no answer a failure.
+func TestVerdictOfAWay(t *testing.T) {
+	for _, c := range []struct {
+		servers, answered int
+		nodes             map[string]int
+		outcome           outcome
+		says              string
+	}{
+		{1, 3, map[string]int{"a": 3}, fine, "n to there: 3 of 3 answered"},
+		{1, 2, map[string]int{"a": 2}, warning, "n to there: 2 of 3 answered"},
+		{1, 0, nil, failed, "n to there: 0 of 3 answered"},
+		{2, 3, map[string]int{"a": 2, "b": 1}, fine, "n to there: 3 of 3 answered, by 2 of 2 servers"},
+		{2, 3, map[string]int{"a": 3}, warning, "n to there: 3 of 3 answered, by 1 of 2 servers"},
+	} {
+		w := way{to: "there", servers: c.servers}
+		w.Tries = 3
+		v := w.verdict("n", connectivity.Result{Answered: c.answered, Nodes: c.nodes})
+		if v.Outcome != c.outcome || v.Says != c.says || (v.Next == "") != (c.outcome == fine) && c.outcome != failed {
+			t.Errorf("%+v: %+v", c, v)
+		}
+	}
+}
+
+// Until the last worker is ready, or while one is suspect or ejected, that is a finding.
+func TestReadinessToTheWorker(t *testing.T) {
+	for _, c := range []struct {
+		desired, ready   int32
+		suspect, ejected int
+		found            bool
+	}{{2, 2, 0, 0, false}, {2, 3, 0, 0, false}, {2, 1, 0, 0, true}, {2, 2, 1, 0, true}, {2, 2, 0, 1, true}} {
+		service := aService()
+		service.Status.DesiredWorkers, service.Status.ReadyWorkers = c.desired, c.ready
+		o := &observation{}
+		o.suspect, o.ejected = c.suspect, c.ejected
+		if got := ofReadiness(service, o) != nil; got != c.found {
+			t.Errorf("%+v: found %v", c, got)
+		}
+	}
+}
+
+// Either sort of error says that the API server was not reached.
+func TestUnreachable(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"of a request", fmt.Errorf("get: %w", &url.Error{Op: "Get", URL: "u", Err: errors.New("x")}), true},
+		{"of the network", fmt.Errorf("get: %w", &net.OpError{Op: "dial", Err: errors.New("x")}), true},
+		{"another", errors.New("x"), false},
+	} {
+		if got := unreachable(c.err); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// The container itself must have been restarted, be it one of those that run first.
+func TestRestarted(t *testing.T) {
+	pod := &corev1.Pod{Status: corev1.PodStatus{
+		InitContainerStatuses: []corev1.ContainerStatus{{Name: "init", RestartCount: 1}},
+		ContainerStatuses:     []corev1.ContainerStatus{{Name: "fresh"}, {Name: "old", RestartCount: 2}},
+	}}
+	for name, want := range map[string]bool{"init": true, "fresh": false, "old": true, "none": false} {
+		if got := restarted(pod, name); got != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
