@@ -3,9 +3,12 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"strings"
 	"testing"
 
 	p4 "github.com/p4lang/p4runtime/go/p4/v1"
@@ -13,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/bobtail-dev/bobtail/operator/internal/switches"
 )
 
 // arbiter is a stream on which nothing comes, and that keeps which ids were asked for.
@@ -94,6 +99,65 @@ func TestStreamEnd(t *testing.T) {
 	} {
 		if got := streamEnd(c.err); got.Kind != c.kind || got.Error() != c.want {
 			t.Errorf("%v: %v, %v, want %v, %s", c.err, got.Kind, got, c.kind, c.want)
+		}
+	}
+}
+
+// answering is a switch that answers one read by one message.
+type answering struct {
+	p4.P4RuntimeClient
+	grpc.ClientStream
+	entities []*p4.Entity
+	said     bool
+}
+
+func (a *answering) Read(context.Context, *p4.ReadRequest, ...grpc.CallOption) (p4.P4Runtime_ReadClient, error) {
+	return a, nil
+}
+
+func (a *answering) Recv() (*p4.ReadResponse, error) {
+	if a.said {
+		return nil, io.EOF
+	}
+	a.said = true
+	return &p4.ReadResponse{Entities: a.entities}, nil
+}
+
+// Of what a switch answers, what is unknown is counted and what follows it is read all the same.
+func TestWhatFollowsTheUnknownIsRead(t *testing.T) {
+	var out Read
+	s := &Session{client: &answering{entities: []*p4.Entity{{}, {}}}, patience: Usual}
+	if err := s.readOne(t.Context(), testInfo(t), &p4.Entity{}, &out); err != nil || out.Outside != 2 || len(out.Entries) != 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A cell's packets are those of the answer for it; one without an index is none, one that was not asked for or that counts
+// below 0 is left out, and more answers than cells break the protocol.
+func TestCountersToTheCell(t *testing.T) {
+	cell := func(index, packets int64) *p4.Entity {
+		return &p4.Entity{Entity: &p4.Entity_CounterEntry{CounterEntry: &p4.CounterEntry{CounterId: 5, Index: &p4.Index{Index: index}, Data: &p4.CounterData{PacketCount: packets}}}}
+	}
+	one, two := switches.Cell{ID: 5, Index: 1}, switches.Cell{ID: 5, Index: 2}
+	for _, c := range []struct {
+		name     string
+		entities []*p4.Entity
+		want     map[switches.Cell]uint64
+		fault    string
+	}{
+		{"both", []*p4.Entity{cell(1, 7), cell(2, 0)}, map[switches.Cell]uint64{one: 7, two: 0}, ""},
+		{"behind one without an index", []*p4.Entity{{}, cell(2, 8)}, map[switches.Cell]uint64{two: 8}, ""},
+		{"below 0, and not asked for", []*p4.Entity{cell(1, -1), cell(3, 9)}, map[switches.Cell]uint64{}, ""},
+		{"one too many", []*p4.Entity{cell(1, 7), cell(2, 8), cell(2, 9)}, nil, "the switch answers for more counters than the 2 it was asked for"},
+	} {
+		s := &Session{client: &answering{entities: c.entities}, patience: Usual}
+		got, known, err := s.Counters(t.Context(), []switches.Cell{one, two})
+		if c.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		} else if err != nil || !known || !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
 }
