@@ -107,3 +107,29 @@ func TestMessagesFit(t *testing.T) {
 		}
 	}
 }
+
+// A message may be as long as Kubernetes keeps one, and not a byte longer.
+func TestMessagesToTheByte(t *testing.T) {
+	bare := func(n int) []Result { return []Result{{Nodes: map[string]int{strings.Repeat("n", n): 1}}} }
+	text, err := Marshal(bare(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := longestMessage - len(text) + 1 // for the name of a node
+	failed := func(n int) []Result { r := bare(n - len(`,"e":"x"`)); r[0].Error = "x"; return r }
+	for _, c := range []struct {
+		name    string
+		results []Result
+		size    int // 0: an error
+	}{
+		{"as long as may be", bare(room), longestMessage},
+		{"a byte more", bare(room + 1), 0},
+		{"with an error, as long as may be", failed(room), longestMessage},
+		{"with an error, a byte more", failed(room + 1), longestMessage + 1 - len(`,"e":"x"`)},
+	} {
+		text, err := Marshal(c.results)
+		if (err != nil) != (c.size == 0) || err == nil && len(text) != c.size {
+			t.Errorf("%s: %d bytes, %v, want %d", c.name, len(text), err, c.size)
+		}
+	}
+}

@@ -310,3 +310,28 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+// So many balancers are told and no more; each is one that can be reached, and stands there once.
+func TestCheck(t *testing.T) {
+	many := make([]netip.AddrPort, Most+1)
+	for i := range many {
+		many[i] = netip.AddrPortFrom(mine.Addr(), uint16(i+1))
+	}
+	for _, c := range []struct {
+		all  []netip.AddrPort
+		want string
+	}{
+		{many[:Most], ""},
+		{many, "65 balancers, at most 64 can be told"},
+		{[]netip.AddrPort{mine, mine6, mine}, "10.0.0.31:80 stands in the list twice"},
+		{[]netip.AddrPort{mine, netip.MustParseAddrPort("0.0.0.0:80")}, "0.0.0.0:80 is not the address and port of a host"},
+	} {
+		got := ""
+		if err := Check(c.all); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.all, got, c.want)
+		}
+	}
+}

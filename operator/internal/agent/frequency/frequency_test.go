@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,5 +179,42 @@ func TestOptions(t *testing.T) {
 	}
 	if o, err := ParseOptions(nil); err != nil || o.FloorPercent != 50 || o.Every != time.Second {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A share is known when time has passed for a processor whose counters did not go back; the busiest one's counts.
+func TestBusiest(t *testing.T) {
+	before := map[int]times{0: {all: 1000, busy: 100}, 1: {all: 2000, busy: 200}}
+	for _, c := range []struct {
+		name  string
+		now   map[int]times
+		share float64
+		known bool
+	}{
+		{"a quarter and a half", map[int]times{0: {all: 1100, busy: 125}, 1: {all: 2200, busy: 300}}, 0.5, true},
+		{"idle", map[int]times{0: {all: 1100, busy: 100}, 1: {all: 2200, busy: 200}}, 0, true},
+		{"no time has passed", map[int]times{0: {all: 1000, busy: 100}, 1: {all: 2000, busy: 200}}, 0, false},
+		{"busy without time", map[int]times{0: {all: 1000, busy: 101}, 1: {all: 2000, busy: 200}}, 0, false},
+		{"one went back", map[int]times{0: {all: 1100, busy: 99}, 1: {all: 2100, busy: 210}}, 0.1, true},
+		{"one is gone", map[int]times{1: {all: 2100, busy: 210}}, 0.1, true},
+	} {
+		if share, known := busiest([]int{0, 1}, before, c.now); share != c.share || known != c.known {
+			t.Errorf("%s: %v, %v, want %v, %v", c.name, share, known, c.share, c.known)
+		}
+	}
+}
+
+// Of a processor's times all but guests' add up, of which idle ones and those that wait for a disk are not busy; other
+// lines, wherever they stand, say nothing.
+func TestReadTimes(t *testing.T) {
+	m := aMachine(t)
+	m.write(t, "stat", "cpu 1 1 1 1 1 1 1 1\nintr 1 2 3 4 5 6\ncpu3 1 2 4 8 16\ncpu4 1 2 4 8\ncpu7 1 2 4 8 16 32 64 128 256 512")
+	got, err := readTimes(m.stat)
+	if want := map[int]times{3: {all: 31, busy: 7}, 7: {all: 255, busy: 231}}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	m.write(t, "stat", "cpux 1 2 3 4 5")
+	if _, err := readTimes(m.stat); err == nil || !strings.Contains(err.Error(), `"cpux" is no processor`) {
+		t.Errorf("a processor that is none: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobtail-dev/bobtail/operator/internal/agent/loads"
 	"github.com/bobtail-dev/bobtail/operator/internal/agent/ownership"
 )
 
@@ -117,6 +118,40 @@ func TestKeysAreChecked(t *testing.T) {
 			t.Errorf("%q were taken", c.keys)
 		} else if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.keys, err, c.want)
+		}
+	}
+}
+
+// Loads go in as many datagrams as they need, to the one that is meant, when it is heard; what cannot be sent is counted.
+func TestReportsAreCounted(t *testing.T) {
+	a, _ := listen(t, "a", key)
+	b, heard := listen(t, "b", key)
+	other := Peer{"c", netip.MustParseAddrPort("127.0.0.1:9")}
+	a.SetPeers([]Peer{other, {"b", b.Addr()}})
+	b.SetPeers([]Peer{{"a", a.Addr()}})
+	for met := false; !met; { // until the sessions are open both ways
+		a.Say(ownership.Message{From: "a", Able: true})
+		b.Say(ownership.Message{From: "b", Able: true})
+		select {
+		case <-heard:
+			met = a.Counters()["accepted"] > 0
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	all := make([]loads.Load, 2*MaxLoads+1)
+	for i := range all {
+		all[i].Server = netip.MustParseAddrPort("192.0.2.1:80")
+	}
+	for _, c := range []struct {
+		to           string
+		n            int
+		sent, failed uint64
+	}{{"b", 0, 0, 0}, {"b", 1, 1, 0}, {"b", len(all), 3, 0}, {"c", 1, 0, 0}, {"d", 1, 0, 0}} {
+		before := a.Counters()
+		a.Report(c.to, all[:c.n])
+		after := a.Counters()
+		if sent, failed := after[reportsSent]-before[reportsSent], after[sendFailed]-before[sendFailed]; sent != c.sent || failed != c.failed {
+			t.Errorf("%d loads for %s: %d sent, %d failed, want %d and %d", c.n, c.to, sent, failed, c.sent, c.failed)
 		}
 	}
 }

@@ -95,6 +95,9 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	if o, err := ParseOptions([]string{"--node=n", "--every=1s"}); err != nil || o.Every != leastEvery {
+		t.Errorf("as often as may be: %+v, %v", o, err)
+	}
 	if o, err := ParseOptions([]string{"--node=n"}); err != nil || o.Root != "/" || o.Kubelet != "" {
 		t.Errorf("%+v, %v", o, err)
 	}

@@ -166,3 +166,18 @@ func TestConcurrently(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Where no servers are, nothing is counted.
+func TestNothingIsCountedForNobody(t *testing.T) {
+	b, counted := newBench(), 0
+	b.options.Connections = func() (map[netip.AddrPort]uint32, error) { counted++; return b.open, nil }
+	for _, c := range []struct {
+		served []loads.Served
+		want   int
+	}{{nil, 0}, {[]loads.Served{{Pool: pool(vip)}}, 1}, {nil, 1}} {
+		b.Set(c.served, nil)
+		if b.round(); counted != c.want {
+			t.Errorf("%d served: counted %d times, want %d", len(c.served), counted, c.want)
+		}
+	}
+}

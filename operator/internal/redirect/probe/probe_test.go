@@ -5,6 +5,8 @@ package probe
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -149,6 +151,107 @@ func TestAnswerSix(t *testing.T) {
 	}{{option(wire, MarkSix), redirect.UpCRAB}, {option(redirect.Wire{Kind: 253, ExID: 1}, MarkSix), redirect.UpPlain}, {option(wire, Mark), redirect.UpPlain}, {nil, redirect.UpPlain}} {
 		if state, ok := answer(reply(flagSYN|flagACK, 8, c.options)[headerSize:], from, to, MarkSix, 7, wire); !ok || state != c.want {
 			t.Errorf("options %x: %v, %v", c.options, state, ok)
+		}
+	}
+}
+
+// C-1, C-7, C-9: the option to the byte, by kind and by family.
+func TestOption(t *testing.T) {
+	const six = "fd000000000000000000000000000001"
+	for _, c := range []struct {
+		wire redirect.Wire
+		addr string
+		want string
+	}{
+		{redirect.Wire{Kind: 42}, "10.0.0.1", "2a06" + "0a000001" + "0101"},
+		{redirect.Wire{Kind: 42}, "fd00::1", "2a12" + six + "0101"},
+		{redirect.Wire{Kind: 253, ExID: 0x1234}, "10.0.0.1", "fd081234" + "0a000001"},
+		{redirect.Wire{Kind: 254, ExID: 0x1234}, "fd00::1", "fe141234" + six},
+	} {
+		if got := hex.EncodeToString(option(c.wire, netip.MustParseAddr(c.addr))); got != c.want {
+			t.Errorf("%+v, %s: %s, want %s", c.wire, c.addr, got, c.want)
+		}
+	}
+}
+
+// C-51: a probe to the byte, but for its checksum.
+func TestSYN(t *testing.T) {
+	b := syn(from, to, Mark, 0x01020304, redirect.Wire{Kind: 253, ExID: 0x1234})
+	if checksum(from.Addr(), to.Addr(), b) != 0 {
+		t.Errorf("the checksum of %x is wrong", b)
+	}
+	b[16], b[17] = 0, 0
+	want := "0fa0" + "0050" + "01020304" + "00000000" + "8002" + "ffff" + "0000" + "0000" + "020405b4" + "fd081234" + hex.EncodeToString(Mark.AsSlice())
+	if got := hex.EncodeToString(b); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The carry of a checksum is added as often as there is one, and every octet of both addresses counts.
+func TestChecksum(t *testing.T) {
+	ones := netip.MustParseAddr("255.255.255.255")
+	for _, c := range []struct {
+		from, to netip.Addr
+		tcp      []byte
+		want     uint16
+	}{
+		{from.Addr(), to.Addr(), nil, ^uint16(0x0a00 + 1 + 0x0a00 + 2 + 6)},
+		{from.Addr(), to.Addr(), []byte{1, 2}, ^uint16(0x0a00 + 1 + 0x0a00 + 2 + 6 + 2 + 0x0102)},
+		{ones, ones, []byte{0xff, 0xff}, ^uint16(6 + 2)},
+		{from.Addr(), to.Addr(), make([]byte, 0x102), ^uint16(0x0a00 + 1 + 0x0a00 + 2 + 6 + 0x102)},
+	} {
+		if got := checksum(c.from, c.to, c.tcp); got != c.want {
+			t.Errorf("%s, %s, %x: %#x, want %#x", c.from, c.to, c.tcp, got, c.want)
+		}
+	}
+}
+
+// C-9: addresses of two families are refused before anything is opened, whichever is the other one.
+func TestOneFamily(t *testing.T) {
+	four, six := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
+	for _, c := range []struct{ local, mark, server netip.Addr }{
+		{six, Mark, four}, {four, MarkSix, four}, {six, MarkSix, four}, {four, MarkSix, six}, {six, Mark, six}, {six, MarkSix, netip.MustParseAddr("::ffff:127.0.0.1")},
+	} {
+		var field *redirect.FieldError
+		state, err := Probe(t.Context(), c.local, c.mark, netip.AddrPortFrom(c.server, 80), redirect.Wire{})
+		if !errors.As(err, &field) || field.Field != "server" || state != redirect.Down {
+			t.Errorf("%s from %s with %s: %v, %v", c.server, c.local, c.mark, state, err)
+		}
+	}
+}
+
+// Headers are as long as they say and no longer than the packet.
+func TestAnswerLengths(t *testing.T) {
+	headed := func(words byte) []byte { // an IPv4 header with options
+		b := reply(flagSYN|flagACK, 8, option(wire, Mark))
+		b[0] = 0x40 | words
+		return append(append(append([]byte{}, b[:20]...), make([]byte, int(words)*4-20)...), b[20:]...)
+	}
+	area := func(words byte) []byte {
+		b := reply(flagSYN|flagACK, 8, option(wire, Mark))
+		b[32] = words << 4
+		return b
+	}
+	six := reply(flagSYN|flagACK, 8, nil)
+	six[0] = 0x65
+	elsewhere := func(at int) []byte { b := reply(flagSYN|flagACK, 8, nil); b[at]++; return b }
+	for name, c := range map[string]struct {
+		packet []byte
+		state  redirect.State
+		ok     bool
+	}{
+		"IPv4 options":                {headed(8), redirect.UpCRAB, true},
+		"no options and not a byte":   {reply(flagRST, 8, nil), redirect.Down, true},
+		"a byte less than the header": {reply(flagRST, 8, nil)[:39], 0, false},
+		"another version":             {six, 0, false},
+		"another port of the server":  {elsewhere(21), 0, false},
+		"another port of the prober":  {elsewhere(23), 0, false},
+		"options to the end":          {area(7), redirect.UpCRAB, true},
+		"options beyond the end":      {area(8), redirect.UpPlain, true},
+		"options within the header":   {area(4), redirect.UpPlain, true},
+	} {
+		if state, ok := answer(c.packet, from, to, Mark, 7, wire); state != c.state || ok != c.ok {
+			t.Errorf("%s: %v, %v; want %v, %v", name, state, ok, c.state, c.ok)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,6 +294,11 @@ func TestSaidIsClean(t *testing.T) {
 	long := make([]byte, 5000)
 	for n := range long {
 		long[n] = byte(n)
+	}
+	for n, want := range map[int]string{longestSaid: strings.Repeat("é", longestSaid), longestSaid + 1: strings.Repeat("é", longestSaid) + "…"} {
+		if got := clean(strings.Repeat("é", n)); got != want {
+			t.Errorf("of %d characters %d are left", n, len([]rune(got)))
+		}
 	}
 	text := clean(string(long))
 	if n := len([]rune(text)); n > longestSaid+1 {
