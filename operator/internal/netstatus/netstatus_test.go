@@ -101,6 +101,15 @@ func TestJudgeAtTheEdges(t *testing.T) {
 	}
 }
 
+// Four are named, and how many more there are.
+func TestFew(t *testing.T) {
+	for n, want := range map[int]string{0: "none", 1: "a", 4: "a, a, a, a", 5: "a, a, a, a and 1 more", 7: "a, a, a, a and 3 more"} {
+		if got := few(slices.Repeat([]string{"a"}, n)); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestClip(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("a", 80): strings.Repeat("a", 80),
