@@ -19,6 +19,7 @@ func TestParsePool(t *testing.T) {
 		{"192.0.2.0/28", "192.0.2.1 192.0.2.14", "192.0.2.0 192.0.2.15 192.0.1.255 ::ffff:192.0.2.1", 14, 0},
 		{"192.0.2.8/31", "192.0.2.8 192.0.2.9", "192.0.2.7 192.0.2.10", 2, 0},
 		{"192.0.2.8/32", "192.0.2.8", "192.0.2.9", 1, 0},
+		{",192.0.2.8/31", "192.0.2.8 192.0.2.9", "192.0.2.7", 2, 0},
 		{" 192.0.2.10-192.0.2.12 , 198.51.100.0/30,", "192.0.2.10 192.0.2.12 198.51.100.1 198.51.100.2", "192.0.2.9 192.0.2.13 198.51.100.0 198.51.100.3 fd00::1", 5, 0},
 		{"10.0.0.0/16", "10.0.0.1 10.0.255.254", "10.0.0.0 10.0.255.255", 65534, 0},
 		{"fd00::/112", "fd00::1 fd00::ffff", "fd00:: fd00::1:0 192.0.2.1", 0, 65535},
@@ -44,10 +45,13 @@ func TestParsePool(t *testing.T) {
 
 func TestParsePoolRefuses(t *testing.T) {
 	for text, part := range map[string]string{
-		"192.0.2.1/24":                  "write 192.0.2.0/24",
-		"192.0.2.1":                     "neither a network",
-		"192.0.2.9-192.0.2.1":           "neither",
-		"192.0.2.9-x":                   "neither",
+		"192.0.2.1/24":        "write 192.0.2.0/24",
+		"192.0.2.1":           "neither a network",
+		"192.0.2.9-192.0.2.1": "neither",
+		"192.0.2.9-x":         "neither",
+		"x-192.0.2.9":         "neither",
+		"192.0.2.1-192.0.2.5,192.0.2.5-192.0.2.9": "overlaps",
+		"192.0.2.5-192.0.2.9,192.0.2.1-192.0.2.5": "overlaps",
 		"fd00::1":                       "neither",
 		"fd00::2-fd00::1":               "neither",
 		"192.0.2.1-fd00::2":             "neither",
@@ -76,7 +80,7 @@ func TestParsePoolRefuses(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	p := mustPool(t, "192.0.2.0/30,fd00::8/127,198.51.100.7/32,fd00::ff-fd00::100")
+	p := mustPool(t, "192.0.2.0/30,fd00::8/127,198.51.100.7/32,fd00::ffff:ffff:ffff:ffff-fd00:0:0:1::")
 	taken := map[netip.Addr]bool{}
 	isTaken := func(a netip.Addr) bool { return taken[a] }
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {

@@ -5,6 +5,7 @@ package netstatus
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,13 @@ func TestJudge(t *testing.T) {
 		{name: "no MAC", text: strings.Replace(good("10.77.0.10"), `"mac":"02:00:00:00:00:01",`, "", 1), address: "10.77.0.10"},
 		{name: "a MAC that is none", text: strings.Replace(good("10.77.0.10"), "02:00:00:00:00:01", "02:00", 1), reason: v1alpha1.ReasonNetworkStatusMalformed, message: `[1].mac: must be like 02:00:00:00:00:01; got "02:00"`},
 		{name: "an MTU below nothing", text: strings.Replace(good("10.77.0.10"), `"mtu":1500`, `"mtu":-1`, 1), reason: v1alpha1.ReasonNetworkStatusMalformed, message: "[1].mtu: must be a number of bytes; got -1"},
+		{name: "as long as allowed", text: good("10.77.0.10") + strings.Repeat(" ", maxBytes-len(good("10.77.0.10"))), address: "10.77.0.10"},
+		{name: "one byte more", text: good("10.77.0.10") + strings.Repeat(" ", maxBytes+1-len(good("10.77.0.10"))), reason: v1alpha1.ReasonNetworkStatusMalformed, message: "got 65537"},
+		{name: "as many networks as allowed", text: strings.TrimSuffix(good("10.77.0.10"), "]") + strings.Repeat(",{}", maxEntries-2) + "]", address: "10.77.0.10"},
+		{name: "as many addresses as are read", text: good(slices.Repeat([]string{"10.0.0.1"}, maxAddresses)...), reason: v1alpha1.ReasonAddressAmbiguous, message: "10.0.0.1 and 10.0.0.1 are of one family"},
+		{name: "the first network of the list", text: "[" + good("10.77.0.10")[strings.Index(good("10.77.0.10"), `{"name":"demo/data"`):], address: "10.77.0.10"},
+		{name: "four others", text: others(4), reason: v1alpha1.ReasonNetworkNotAttached, message: "tells of n on i, n on i, n on i, n on i"},
+		{name: "seven others", text: others(7), reason: v1alpha1.ReasonNetworkNotAttached, message: "n on i, n on i, n on i, n on i and 3 more"},
 	} {
 		given, refusal := Judge(c.text, wanted)
 		if refusal.Reason != c.reason || !strings.Contains(refusal.Message, c.message) {
@@ -70,6 +78,45 @@ func TestJudge(t *testing.T) {
 		}
 		if c.reason == "" && (given.Address().String() != c.address || given.PCI != "0000:01:10.2" || given.MTU != 1500) {
 			t.Errorf("%s: %+v", c.name, given)
+		}
+	}
+}
+
+// others is a list of so many networks that nobody asked for.
+func others(n int) string {
+	return "[" + strings.Join(slices.Repeat([]string{`{"name":"n","interface":"i"}`}, n), ",") + "]"
+}
+
+// The first and the last function of a device are its own, and a network may leave its MTU out.
+func TestJudgeAtTheEdges(t *testing.T) {
+	for function, valid := range map[string]bool{"/": false, "0": true, "7": true, "8": false} {
+		text := strings.Replace(good("10.77.0.10"), "01:10.2", "01:10."+function, 1)
+		if given, refusal := Judge(text, wanted); refusal.None() != valid || valid && given.PCI != "0000:01:10."+function {
+			t.Errorf("function %s: %+v, %+v", function, given, refusal)
+		}
+	}
+	given, refusal := Judge(strings.Replace(good("10.77.0.10"), `"mtu":1500`, `"mtu":0`, 1), wanted)
+	if !refusal.None() || given.MTU != 0 {
+		t.Errorf("no MTU: %+v, %+v", given, refusal)
+	}
+}
+
+// Four are named, and how many more there are.
+func TestFew(t *testing.T) {
+	for n, want := range map[int]string{0: "none", 1: "a", 4: "a, a, a, a", 5: "a, a, a, a and 1 more", 7: "a, a, a, a and 3 more"} {
+		if got := few(slices.Repeat([]string{"a"}, n)); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("a", 80): strings.Repeat("a", 80),
+		strings.Repeat("a", 81): strings.Repeat("a", 80) + "…",
+	} {
+		if got := clip(text); got != want {
+			t.Errorf("%d bytes: %q", len(text), got)
 		}
 	}
 }

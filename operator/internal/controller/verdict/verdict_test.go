@@ -73,3 +73,26 @@ func TestK33ProgressInTheWordsOfKstatus(t *testing.T) {
 		}
 	}
 }
+
+// All that stands against something is told at once, each word once, with the first reason.
+func TestRefusals(t *testing.T) {
+	a, b := No("A", "a"), Failed("B", "b")
+	for _, c := range []struct {
+		name    string
+		all     []Verdict
+		reason  string
+		message string
+	}{
+		{"none", nil, "", ""},
+		{"nothing asked, nothing against", []Verdict{{}, Yes("Fine", "fine")}, "", ""},
+		{"one", []Verdict{a}, "A", "a"},
+		{"behind what is fine and what was not asked", []Verdict{Yes("Fine", "fine"), {}, a, {}, b}, "A", "a; b"},
+		{"the other way round", []Verdict{b, a}, "B", "b; a"},
+		{"the same twice", []Verdict{a, No("C", "a"), b}, "A", "a; b"},
+	} {
+		got, ok := Refusals(c.all...)
+		if got.Reason != c.reason || got.Message != c.message || ok != (c.reason == "") {
+			t.Errorf("%s: %+v, %v", c.name, got, ok)
+		}
+	}
+}
