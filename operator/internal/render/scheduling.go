@@ -110,8 +110,8 @@ func StandingOf(d *appsv1.Deployment) (Standing, bool) {
 	}
 	of := d.Spec.Template.Annotations
 	s := Standing{BesidesCores: of[AnnotationBesidesCores]}
-	n, err := fmt.Sscanf(of[AnnotationCores], "%d-%d", &s.Cores.Least, &s.Cores.Most)
-	return s, err == nil && n == 2 && s.BesidesCores != ""
+	_, err := fmt.Sscanf(of[AnnotationCores], "%d-%d", &s.Cores.Least, &s.Cores.Most) // all of them, or an error
+	return s, err == nil && s.BesidesCores != ""
 }
 
 // markCores says in a template what it is about. While nothing but cores has changed, the
