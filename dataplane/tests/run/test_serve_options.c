@@ -168,7 +168,7 @@ static void hear_all(int router, uint16_t first, uint8_t flag, unsigned ports)
 }
 
 /* Every port says that it is there, and when the server is drained, that it leaves. */
-static void r80_every_port_joins_and_leaves_its_routers(void **state)
+static void r113_every_port_joins_and_leaves_its_routers(void **state)
 {
     enum { JOIN = 1, LEAVE = 2, PORTS = 3 };
     uint16_t port, feedback;
@@ -317,7 +317,7 @@ int main(void)
         cmocka_unit_test(bad_words_are_named),
         cmocka_unit_test(bad_flow_control_is_named),
         cmocka_unit_test(the_bounds_themselves_are_allowed),
-        cmocka_unit_test(r80_every_port_joins_and_leaves_its_routers),
+        cmocka_unit_test(r113_every_port_joins_and_leaves_its_routers),
         cmocka_unit_test(nothing_is_waited_for_without_routers),
         cmocka_unit_test(without_flow_control_it_counts_none),
         cmocka_unit_test(flow_control_is_counted_over_all_ports),

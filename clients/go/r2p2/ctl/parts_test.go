@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bobtail-dev/bobtail/clients/go/r2p2/ll7"
@@ -18,14 +19,15 @@ import (
 // three times as many of which were rejected. It lives since second 1.
 type seconds struct {
 	Dataplane
-	now   uint64
-	fails uint64 // the end of a window that cannot be read
+	now   atomic.Uint64
+	fails atomic.Uint64 // the end of a window that cannot be read
 }
 
 func (d *seconds) Histogram(name string, window int, end uint64) (Histogram, error) {
+	now := d.now.Load()
 	if end == 0 {
-		end = d.now
-	} else if end == d.fails {
+		end = now
+	} else if end == d.fails.Load() {
 		return Histogram{}, &Error{CodeInternal, "", "lost"}
 	}
 	h := &ll7.Histogram{}
@@ -36,7 +38,7 @@ func (d *seconds) Histogram(name string, window int, end uint64) (Histogram, err
 	}
 	return Histogram{
 		Name: name, WindowSeconds: window, CoveredSeconds: int(min(uint64(window), end)), Histogram: h,
-		Requests: 10 * h.Total(), Rejected: 3 * h.Total(), Second: d.now,
+		Requests: 10 * h.Total(), Rejected: 3 * h.Total(), Second: now,
 	}, nil
 }
 
@@ -72,7 +74,7 @@ func TestHistogramInParts(t *testing.T) {
 		{3, 0, 30, 10, []uint64{4 + 3 + 2}, 3}, // no part of no second follows
 		{0, 0, 30, 10, nil, 0},                 // a dataplane that keeps no seconds
 	} {
-		d.now = c.now
+		d.now.Store(c.now)
 		var h Histogram
 		f.ask(t, fmt.Sprintf(`{"v":1,"op":"histogram","name":"latency","windowSeconds":%d,"endSecond":%d,"parts":%d}`, c.window, c.end, c.parts), &h)
 		var got []uint64
@@ -88,7 +90,8 @@ func TestHistogramInParts(t *testing.T) {
 			t.Errorf("%+v: %d values, %d requests and %d rejected", c, all, h.Requests, h.Rejected)
 		}
 	}
-	d.now, d.fails = 100, 98
+	d.now.Store(100)
+	d.fails.Store(98)
 	var r Reply
 	f.ask(t, `{"v":1,"op":"histogram","name":"latency","windowSeconds":7,"parts":3}`, &r)
 	if r.OK || r.Error == nil || r.Error.Message != "lost" {
