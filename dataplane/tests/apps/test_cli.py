@@ -117,7 +117,7 @@ class CommandLine(Bed):
 
     def test_load_without_an_answer_exits_with_1(self):
         self.failure("no request was answered", "bobtail-load", "--target=" + ip(9), "--duration=300ms", "--warmup=0",
-                     "--rate=20", "--timeout=200ms")
+                     "--rate=500", "--timeout=200ms")  # of a Poisson process with six requests one in 400 has none
         self.failure("no.such.name.invalid", "bobtail-load", "--target=no.such.name.invalid", "--resolve-patience=0")
 
     def test_ports_that_the_kernel_gives_to_anybody_are_warned_of(self):

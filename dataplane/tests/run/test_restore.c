@@ -262,10 +262,27 @@ static void r389_a_copy_is_taken_while_the_member_writes(void **state)
     bt_storage_close(s);
 }
 
+// A byte of each: the snapshot made a new one, and the one before may be there still, which nobody reads any more.
+static unsigned damage_segments(void)
+{
+    unsigned n = 0;
+    for (int i = 1; i < 10; i++) {
+        char path[160];
+        snprintf(path, sizeof path, "%s/segment-%020d", from, i);
+        FILE *f = fopen(path, "r+");
+        if (f != NULL) {
+            assert_int_equal(fseek(f, 100, SEEK_SET), 0);
+            assert_int_equal(fputc('x', f), 'x');
+            assert_int_equal(fclose(f), 0);
+            n++;
+        }
+    }
+    return n;
+}
+
 static void r389_what_is_no_disk_is_refused(void **state)
 {
     struct bt_restored done;
-    char path[160];
     (void)state;
     assert_false(bt_disk_copy(from, to, &done, why, sizeof why));
     assert_int_equal(access(to, F_OK), -1);
@@ -274,16 +291,7 @@ static void r389_what_is_no_disk_is_refused(void **state)
     assert_false(bt_disk_copy(from, to, &done, why, sizeof why)); // nothing is written over
     assert_non_null(strstr(why, "is there already"));
     assert_false(bt_disk_restore(from, to, &as, &done, why, sizeof why));
-    snprintf(path, sizeof path, "%s/segment-%020d", from, 1);
-    FILE *f = fopen(path, "r+");
-    if (f == NULL) { // the snapshot made a new one
-        snprintf(path, sizeof path, "%s/segment-%020d", from, 3);
-        f = fopen(path, "r+");
-    }
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 100, SEEK_SET), 0);
-    assert_int_equal(fputc('x', f), 'x');
-    assert_int_equal(fclose(f), 0);
+    assert_true(damage_segments() > 0);
     snprintf(to, sizeof to, "%s/another", dir);
     assert_false(bt_disk_restore(from, to, &as, &done, why, sizeof why));
     assert_int_equal(access(to, F_OK), -1);
