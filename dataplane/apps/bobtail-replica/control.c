@@ -235,7 +235,7 @@ static const char *const codes[BT_REPLICA_RESULTS] = {
     [BT_REPLICA_NOT_YET] = "NotYet",       [BT_REPLICA_PENDING] = "Pending",
     [BT_REPLICA_NO_MEMBER] = "NoMember",   [BT_REPLICA_ALREADY] = "Already",
     [BT_REPLICA_LAST_VOTER] = "LastVoter", [BT_REPLICA_BEHIND] = "Behind",
-    [BT_REPLICA_FAILED] = "Failed"};
+    [BT_REPLICA_DIVERGED] = "Diverged",    [BT_REPLICA_FAILED] = "Failed"};
 
 static bool refused(struct replica_app *app, enum bt_replica_result r, struct bt_ctl_error *e)
 {
