@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import warnings
+from typing import NamedTuple
 
 with warnings.catch_warnings(): # of the way it reads its own rules
     warnings.simplefilter("ignore")
@@ -117,6 +118,15 @@ class Copy:
         return None, "this build does not have the file"
 
 
+class Judge(NamedTuple):
+    """A test that may notice mutants."""
+    test: Test
+    programs: list  # that it starts
+    alone: bool  # it is one program of its own; else a story of whole programs
+    seconds: int  # about
+    again: bool  # another one tells the same
+
+
 class Bench:
     """What is known of the build: its tests, in which order, and what each links."""
 
@@ -132,7 +142,7 @@ class Bench:
         return json.loads(out.stdout)
 
     def tests(self):
-        """[(test, programs it starts, whether it is one program of its own, about how many seconds, whether another tells the same)]"""
+        """All of them, as judges."""
         found = []
         for t in self.introspect("tests"):
             started = {word for word in t["cmd"] if word in self.by_path and self.by_path[word]["type"] == "executable"}
@@ -140,8 +150,9 @@ class Bench:
             needed = {f for f in needed if self.by_path[f]["type"] == "executable"}
             env = (*SANITIZERS, *sorted(t["env"].items()))
             turn = "c-" + t["name"] if t["is_parallel"] else ALONE
-            found.append((Test("c-" + t["name"], tuple(t["cmd"]), t["workdir"] or str(self.build), env, turn), sorted(started | needed),
-                          t["cmd"][0] in started, t["priority"], any(suite.endswith(":again") for suite in t["suite"])))
+            test = Test("c-" + t["name"], tuple(t["cmd"]), t["workdir"] or str(self.build), env, turn)
+            again = any(suite.endswith(":again") for suite in t["suite"])
+            found.append(Judge(test, sorted(started | needed), t["cmd"][0] in started, t["priority"], again))
         return found
 
     def symbols_of(self, path):
@@ -195,7 +206,7 @@ class C:
         self.bench = Bench(self.copies[0].build)
         self.known_tests = self.bench.tests()
         # How long a program takes is known before the first mutant of it that never ends.
-        unknown = [row[0] for row in self.known_tests if row[2] and row[0].name not in self.tests.kept]
+        unknown = [row.test for row in self.known_tests if row.alone and row.test.name not in self.tests.kept]
         with concurrent.futures.ThreadPoolExecutor(2 * self.jobs) as pool:
             list(pool.map(self.tests.passes, (self.moved(test, self.copies[0]) for test in unknown)))
 
@@ -205,12 +216,12 @@ class C:
             source = self.copies[0].folder / file
             program = pathlib.Path(file).parts[2] if file.startswith("dataplane/apps/") else None
             room = program or pathlib.Path(file).parts[2]
-            judged = [row for row in self.known_tests if any(self.bench.links(x, source) for x in row[1])]
+            judged = [row for row in self.known_tests if any(self.bench.links(x, source) for x in row.programs)]
             # Stories of whole programs judge a file of the core last, and not those that are long, or told again with other threads.
-            if not program and any(row[2] for row in judged):
-                judged = [row for row in judged if row[2] or not row[4] and row[3] <= STORY_OF_CORE]
-            judged.sort(key=lambda row: (not row[2], row[4], not row[0].name.startswith(f"c-{room}"), -akin(row[0].name, file),
-                                         self.tests.kept.get(row[0].name, row[3])))
+            if not program and any(row.alone for row in judged):
+                judged = [row for row in judged if row.alone or not row.again and row.seconds <= STORY_OF_CORE]
+            judged.sort(key=lambda row: (not row.alone, row.again, not row.test.name.startswith(f"c-{room}"), -akin(row.test.name, file),
+                                         self.tests.kept.get(row.test.name, row.seconds)))
             self.room_of[file] = judged
         return self.room_of[file]
 
@@ -250,23 +261,23 @@ class C:
                 if one:
                     self.passes(copy, mutant, clean, test)
                     return "caught", one
-        return "survived", f"by {len(room)} tests: " + " ".join(row[0].name.removeprefix("c-") for row in room)[:200]
+        return "survived", f"by {len(room)} tests: " + " ".join(row.test.name.removeprefix("c-") for row in room)[:200]
 
     def said(self, copy, rows):
         """What tests say against a mutant: programs one after the other, as long as it is asked for; stories at once."""
-        if rows[0][2]:
-            return (self.tests.fails(self.moved(row[0], copy)) for row in rows)
+        if rows[0].alone:
+            return (self.tests.fails(self.moved(row.test, copy)) for row in rows)
         with concurrent.futures.ThreadPoolExecutor(STORIES_AT_ONCE) as pool:
-            return list(pool.map(lambda row: self.tests.fails(self.moved(row[0], copy)), rows))
+            return list(pool.map(lambda row: self.tests.fails(self.moved(row.test, copy)), rows))
 
     def built(self, copy, rows):
-        return copy.ninja(sorted({os.path.relpath(program, self.bench.build) for row in rows for program in row[1]}))
+        return copy.ninja(sorted({os.path.relpath(program, self.bench.build) for row in rows for program in row.programs}))
 
     def passes(self, copy, mutant, clean, test):
         """Shows that a test passes on the code as it is, once."""
         if test.name not in self.tests.kept:
             (copy.folder / mutant.line.file).write_text(clean)
-            code, out = self.built(copy, [row for row in self.known_tests if row[0].name == test.name])
+            code, out = self.built(copy, [row for row in self.known_tests if row.test.name == test.name])
             if code != 0:
                 raise SystemExit("mutate: the unchanged copy does not build any more:\n" + out[-2000:])
             self.tests.passes(self.moved(test, copy))
@@ -280,7 +291,7 @@ def akin(test, file):
 
 def chunks(room):
     """Tests that are one program, then stories of whole programs."""
-    programs, stories = [row for row in room if row[2]], [row for row in room if not row[2]]
+    programs, stories = [row for row in room if row.alone], [row for row in room if not row.alone]
     size = FIRST
     while programs:
         yield programs[:size]
