@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,8 @@ const Resync = 10 * time.Minute
 type Applied struct {
 	// Client writes, and reads from the cache.
 	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
 
 	owner string // of all fields that are written
 	now   func() time.Time
@@ -49,8 +52,8 @@ type record struct {
 }
 
 // New remembers nothing yet. owner is the one field manager of a controller.
-func New(c client.Client, owner string, now func() time.Time) *Applied {
-	return &Applied{Client: c, owner: owner, now: now, records: map[string]record{}}
+func New(c client.Client, live client.Reader, owner string, now func() time.Time) *Applied {
+	return &Applied{Client: c, Live: live, owner: owner, now: now, records: map[string]record{}}
 }
 
 // Len is how many objects are remembered.
@@ -61,7 +64,8 @@ func (a *Applied) Len() int {
 }
 
 // Apply writes the object unless it stands as it should. cached says that the
-// client's reads of that kind come from the cache, which costs nothing.
+// client's reads of that kind come from the cache, which costs nothing. What somebody
+// took over since it was written is left to him, with an error.
 func (a *Applied) Apply(ctx context.Context, o render.Object, cached bool) error {
 	u, hash, err := convert(o)
 	if err != nil {
@@ -69,6 +73,11 @@ func (a *Applied) Apply(ctx context.Context, o render.Object, cached bool) error
 	}
 	if cached && a.stands(ctx, o, hash) {
 		return nil
+	}
+	if cached {
+		if err := a.left(ctx, o); err != nil {
+			return err
+		}
 	}
 	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.owner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
@@ -86,19 +95,49 @@ func (a *Applied) Written(o render.Object) string {
 	return a.records[identity(o)].version
 }
 
+// known is what was written of the object for its owner.
+func (a *Applied) known(o render.Object) (record, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.records[identity(o)]
+	return r, ok && r.owner == ownerUID(o)
+}
+
+// left says that an object that was written has left the cache because somebody took it
+// over. Since the plan looked, sidecars were asked, which can take seconds: to write now
+// would take the object back and hide that its name is taken.
+func (a *Applied) left(ctx context.Context, o render.Object) error {
+	if _, known := a.known(o); !known {
+		return nil
+	}
+	if _, err := a.read(ctx, o); !apierrors.IsNotFound(err) {
+		return nil
+	}
+	taken, err := Taken(ctx, a.Client, a.Live, o, ownerUID(o))
+	if err == nil && taken {
+		err = fmt.Errorf("%s %s was taken over by somebody else while its specification was carried out: it is not written",
+			o.GetObjectKind().GroupVersionKind().Kind, o.GetName())
+	}
+	return err
+}
+
 // stands says that the object is known to be as it should.
 func (a *Applied) stands(ctx context.Context, o render.Object, hash [sha256.Size]byte) bool {
-	a.mu.Lock()
-	r, ok := a.records[identity(o)]
-	a.mu.Unlock()
-	if !ok || r.owner != ownerUID(o) || r.hash != hash || !a.now().Before(r.at.Add(Resync)) {
+	r, ok := a.known(o)
+	if !ok || r.hash != hash || !a.now().Before(r.at.Add(Resync)) {
 		return false
 	}
+	found, err := a.read(ctx, o)
+	return err == nil && Version(found) == r.version
+}
+
+// read is the object as the cache has it.
+func (a *Applied) read(ctx context.Context, o render.Object) (client.Object, error) {
 	found, ok := o.DeepCopyObject().(client.Object)
-	if !ok || a.Client.Get(ctx, client.ObjectKeyFromObject(found), found) != nil {
-		return false
+	if !ok {
+		return nil, fmt.Errorf("%s is no API object", o.GetObjectKind().GroupVersionKind().Kind)
 	}
-	return Version(found) == r.version
+	return found, a.Client.Get(ctx, client.ObjectKeyFromObject(found), found)
 }
 
 // Forget drops the records of a service that is gone, by its name.

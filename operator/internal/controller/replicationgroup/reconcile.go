@@ -161,7 +161,7 @@ func interval(now time.Time, group *v1alpha1.ReplicationGroup, v verdicts) time.
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.applied = apply.New(r.Client, fieldManager, r.Now)
+	r.applied = apply.New(r.Client, r.Live, fieldManager, r.Now)
 	b := ctrl.NewControllerManagedBy(mgr).Named("replicationgroup").
 		For(&v1alpha1.ReplicationGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(groupOf)).

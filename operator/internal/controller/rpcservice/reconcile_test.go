@@ -80,7 +80,7 @@ func newBench(t *testing.T) *bench {
 	b.Reconciler = &Reconciler{
 		Client: c, Live: c, Sidecars: b, Events: b.events, Now: clock,
 		Authority: func(context.Context) (*pki.Authority, error) { return authority, nil },
-		Registry:  "r", Version: "1", OperatorNamespace: "sys", applied: apply.New(c, fieldManager, clock),
+		Registry:  "r", Version: "1", OperatorNamespace: "sys", applied: apply.New(c, c, fieldManager, clock),
 	}
 	return b
 }

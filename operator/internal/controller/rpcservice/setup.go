@@ -40,7 +40,7 @@ type Watches struct {
 // SetupWithManager registers the controller, with the watches that every release had the
 // right to.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) (*Watches, error) {
-	r.applied = apply.New(r.Client, fieldManager, r.Now)
+	r.applied = apply.New(r.Client, r.Live, fieldManager, r.Now)
 	spec := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	b := ctrl.NewControllerManagedBy(mgr).Named("rpcservice").
 		For(&v1alpha1.RpcService{}, spec).
