@@ -28,8 +28,12 @@ static uint64_t independent_gap(struct sim_world *w)
     const struct sim_scenario *s = w->s;
     struct bt_rng *g = &w->stream[SIM_STREAM_ARRIVAL];
     double mean = s->phases_n > 0 ? gap_at(w, phase_load(w)) : w->gap_ns;
-    const struct sim_dist fixed = {SIM_DIST_DETERMINISTIC, mean, 0};
-    uint64_t wait = s->arrivals == SIM_ARRIVE_FIXED ? sim_dist_draw(&fixed, g) : sim_exponential(mean, g);
+    uint64_t wait;
+    if (s->arrivals == SIM_ARRIVE_FIXED) {
+        wait = sim_dist_draw(&(struct sim_dist){SIM_DIST_DETERMINISTIC, mean, 0}, g);
+    } else {
+        wait = sim_exponential(mean, g);
+    }
     return sim_chance(g, s->burst) ? 0 : wait;
 }
 

@@ -29,6 +29,7 @@ void sim_agenda_init(struct sim_agenda *a)
     memset(a, 0, sizeof *a);
     a->nodes_cap = FIRST_CAP;
     a->mask = FIRST_CAP - 1;
+    a->full_at = FIRST_CAP;
     a->nodes_free = UINT32_MAX;
     a->still_at = SIM_AGENDA_INSTANT_LIMIT;
     a->fifo = grow(NULL, FIRST_CAP, sizeof *a->fifo);
@@ -42,7 +43,7 @@ void sim_agenda_free(struct sim_agenda *a)
     memset(a, 0, sizeof *a);
 }
 
-void sim_agenda_fifo_grow(struct sim_agenda *a)
+static void fifo_grow(struct sim_agenda *a)
 {
     uint32_t mask = a->mask * 2 + 1;
     struct sim_event *ring = grow(NULL, (size_t)mask + 1, sizeof *ring);
@@ -52,6 +53,14 @@ void sim_agenda_fifo_grow(struct sim_agenda *a)
     free(a->fifo);
     a->fifo = ring;
     a->mask = mask;
+}
+
+void sim_agenda_fifo_room(struct sim_agenda *a)
+{
+    if (a->tail - a->head > a->mask) {
+        fifo_grow(a);
+    }
+    a->full_at = a->head + a->mask + 1;
 }
 
 static inline uint32_t new_node(struct sim_agenda *a)

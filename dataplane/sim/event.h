@@ -31,6 +31,7 @@ struct sim_agenda {
     uint64_t now;
     struct sim_event *fifo;      /* ring, its size a power of two */
     uint64_t head, tail;         /* taken from and put into it ever; where that is, the mask says */
+    uint64_t full_at;            /* tail from which on it has to be looked whether there is room */
     uint32_t mask;               /* its size - 1 */
     uint32_t levels;             /* bit per level that has anything */
     uint64_t still_at;           /* head from which on this instant is too long a one */
@@ -48,13 +49,13 @@ void sim_agenda_free(struct sim_agenda *a);
  * overwrite. */
 const struct sim_event *sim_agenda_forward(struct sim_agenda *a, uint64_t until);
 struct sim_event *sim_agenda_later(struct sim_agenda *a, uint64_t t);
-void sim_agenda_fifo_grow(struct sim_agenda *a) __attribute__((noinline, cold));
+void sim_agenda_fifo_room(struct sim_agenda *a) __attribute__((noinline, cold));
 
 /* Where the next event of this instant is to be put. */
 static inline struct sim_event *sim_agenda_at_once(struct sim_agenda *a)
 {
-    if (__builtin_expect(a->tail - a->head > a->mask, 0)) {
-        sim_agenda_fifo_grow(a);
+    if (__builtin_expect(a->tail == a->full_at, 0)) {
+        sim_agenda_fifo_room(a);
     }
     return &a->fifo[a->tail++ & a->mask];
 }

@@ -451,7 +451,8 @@ static void summarise(struct sim_world *w, struct sim_result *out)
     static const double p[] = {50, 99, 99.9};
     uint64_t from = w->requests_warm, ns[3];
     sim_samples_init(&v, w->requests_main - from);
-    for (uint64_t i = 0; i < w->requests_made && i < w->requests_main; i++) {
+    const uint64_t end = w->requests_made < w->requests_main ? w->requests_made : w->requests_main;
+    for (uint64_t i = 0; i < end; i++) {
         const struct sim_request *r = &w->request[i];
         out->outcome[r->outcome]++;
         if (i >= from && r->outcome == SIM_SUCCESS) {

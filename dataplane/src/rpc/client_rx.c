@@ -27,6 +27,9 @@ static bool late_reply(struct bt_client *c, uint16_t req_id)
 // Options ride on the F packet, which need not be the one that completes.
 static void note_options(struct bt_call *call, const struct bt_options *o)
 {
+    if (o->present == 0) {
+        return;
+    }
     if (o->present & BT_HAS_CLASS) {
         call->class_id = o->class_id;
         call->class_flags = o->class_flags;
@@ -38,7 +41,8 @@ static void note_options(struct bt_call *call, const struct bt_options *o)
     call->signal = o->flow;
 }
 
-static void succeed(struct bt_client *c, struct bt_call *call, struct bt_msg *msg, const struct bt_pkt *last)
+static inline __attribute__((always_inline)) void succeed(struct bt_client *c, struct bt_call *call, struct bt_msg *msg,
+                                                          const struct bt_pkt *last)
 {
     uint64_t cookie = call->cookie;
     struct bt_reply_info info = {.from = last->src, .req_id = call->req_id, .trace = call->trace};
@@ -83,7 +87,8 @@ static enum bt_mcase single_reply(struct bt_client *c, struct bt_call *call, str
     return BT_M_OK;
 }
 
-static enum bt_mcase part_of_reply(struct bt_client *c, struct bt_call *call, struct arrival *a)
+__attribute__((noinline)) static enum bt_mcase part_of_reply(struct bt_client *c, struct bt_call *call,
+                                                             struct arrival *a)
 {
     enum bt_mcase why = BT_M_OK;
     struct bt_assembly *as = call->reply ? call->reply : bt_assembly_get(&c->assemblies, c->now);
@@ -156,7 +161,7 @@ static void confirm(struct bt_client *c, struct bt_call *call, const struct arri
     bt_client_burst(c, call, a->txq);
 }
 
-static enum bt_mcase on_reqrdy(struct bt_client *c, struct arrival *a)
+__attribute__((noinline)) static enum bt_mcase on_reqrdy(struct bt_client *c, struct arrival *a)
 {
     struct bt_call *call = bt_client_find(c, a->h.req_id);
     if (!call || call->state != BT_CALL_OFFERED) {
@@ -166,7 +171,7 @@ static enum bt_mcase on_reqrdy(struct bt_client *c, struct arrival *a)
     return BT_M_OK;
 }
 
-static enum bt_mcase on_drop(struct bt_client *c, struct arrival *a)
+__attribute__((noinline)) static enum bt_mcase on_drop(struct bt_client *c, struct arrival *a)
 {
     struct bt_call *call = bt_client_find(c, a->h.req_id);
     if (!call || call->state == BT_CALL_REPLYING) {
@@ -181,7 +186,7 @@ static enum bt_mcase on_drop(struct bt_client *c, struct arrival *a)
     return BT_M_OK;
 }
 
-static enum bt_mcase on_sack(struct bt_client *c, struct arrival *a)
+__attribute__((noinline)) static enum bt_mcase on_sack(struct bt_client *c, struct arrival *a)
 {
     struct bt_sack s;
     enum bt_mcase m = bt_sack_decode(a->h.payload, a->h.payload_len, &s);

@@ -85,7 +85,7 @@ static inline void ask_for_forgotten(const struct bt_server *s)
     bt_pairs_ahead(&s->pairs, s->done[at].hash);
 }
 
-static void forget_oldest(struct bt_server *s)
+static inline __attribute__((always_inline)) void forget_oldest(struct bt_server *s)
 {
     ask_for_forgotten(s);
     struct bt_pairs_slot *entry = bt_pairs_entry(&s->pairs, s->done[s->done_head].hash, BT_PAIR_DONE | s->done_head);
@@ -103,11 +103,16 @@ void bt_server_forget_old(struct bt_server *s)
     }
 }
 
+__attribute__((noinline)) static void forget_early(struct bt_server *s)
+{
+    forget_oldest(s);
+}
+
 // Where the next finished pair is to be remembered; the oldest one gives way.
 static inline uint32_t place_for_done(struct bt_server *s)
 {
     if (s->done_count == s->cfg.max_done) {
-        forget_oldest(s);
+        forget_early(s);
     }
     uint32_t at = s->done_head + s->done_count;
     return at >= s->cfg.max_done ? at - s->cfg.max_done : at;

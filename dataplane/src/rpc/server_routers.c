@@ -28,9 +28,9 @@ static uint16_t grant(const struct bt_server *s, const struct bt_router_slot *r)
     if (s->leaving) {
         return 0;
     }
-    uint32_t active = heard(s, r) ? 0 : 1;
+    uint32_t active = 0;
     for (uint32_t i = 0; i < s->router_top; i++) {
-        active += heard(s, &s->router[i]);
+        active += &s->router[i] == r || heard(s, &s->router[i]);
     }
     uint32_t share = s->share[active];
     if (__builtin_expect(s->beyond == 0, 1)) {
