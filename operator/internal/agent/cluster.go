@@ -69,14 +69,7 @@ func watchCluster(ctx context.Context, config *rest.Config, s *runtime.Scheme, o
 		if err != nil {
 			return nil, fmt.Errorf("watch %T: %w", o, err)
 		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { wake() }, DeleteFunc: func(any) { wake() },
-			UpdateFunc: func(before, after any) {
-				if version(before) != version(after) {
-					wake()
-				}
-			},
-		}); err != nil {
+		if _, err := informer.AddEventHandler(onChange(wake)); err != nil {
 			return nil, fmt.Errorf("watch %T: %w", o, err)
 		}
 	}
@@ -85,6 +78,18 @@ func watchCluster(ctx context.Context, config *rest.Config, s *runtime.Scheme, o
 		return nil, ctx.Err()
 	}
 	return c, nil
+}
+
+// onChange wakes for what came, what went, and what has another version.
+func onChange(wake func()) toolscache.ResourceEventHandlerFuncs {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { wake() }, DeleteFunc: func(any) { wake() },
+		UpdateFunc: func(before, after any) {
+			if version(before) != version(after) {
+				wake()
+			}
+		},
+	}
 }
 
 // version of an object, to leave out what did not change. Of a NodeDataplane only

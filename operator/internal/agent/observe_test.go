@@ -155,6 +155,16 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%d: %q and %q", i, version(c.before), version(c.after))
 		}
 	}
+	woken := 0
+	handler := onChange(func() { woken++ })
+	for i, happens := range []func(){
+		func() { handler.OnAdd(s, false) }, func() { handler.OnUpdate(s, changed) }, func() { handler.OnDelete(s) },
+		func() { handler.OnUpdate(s, s.DeepCopy()) },
+	} {
+		if happens(); woken != min(i+1, 3) {
+			t.Errorf("what came, changed, went, and did not change: woken %d times after %d of them", woken, i+1)
+		}
+	}
 	thin, err := slim(n.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
