@@ -164,28 +164,31 @@ func (a *agent) share(seen snapshot, balanced map[netip.Addr]bool) (share.Share,
 }
 
 // state adds the devices: every node may have to balance, and has pods that are
-// clients and servers. Connections are counted where somebody needs to know.
+// clients and servers.
 func (a *agent) state(mine share.Share, watch []netip.AddrPort) (desired.State, error) {
+	pods, err := devices.Pods(a.uplink.Index)
+	return stateOf(mine, watch, a.uplink, a.options.XDP, pods), err
+}
+
+// stateOf is what the maps and devices of a node should hold. Connections are counted
+// where somebody needs to know.
+func stateOf(mine share.Share, watch []netip.AddrPort, uplink devices.Device, xdp redirect.XDPMode, pods []devices.Device) desired.State {
 	s := desired.State{VIPs: mine.VIPs, AllowEcho: mine.AllowEcho, Tunnels: mine.Tunnels, Watch: watch}
 	s.IPv6 = slices.ContainsFunc(mine.VIPs, func(v redirect.VIP) bool { return v.Addr.Is6() })
 	both := []redirect.Duty{redirect.DutyClient, redirect.DutyServer}
 	if len(watch) > 0 {
 		both = append(both, redirect.DutyWatch)
 	}
-	uplink := append([]redirect.Duty{redirect.DutyBalancer}, both...)
+	duties := append([]redirect.Duty{redirect.DutyBalancer}, both...)
 	if len(mine.Tunnels.Own) > 0 {
-		uplink = append(uplink, redirect.DutyTunnel)
+		duties = append(duties, redirect.DutyTunnel)
 	}
-	s.Devices = append(s.Devices, desired.Device{Name: a.uplink.Name, Index: a.uplink.Index, Address: a.uplink.Address, Placement: redirect.Uplink,
-		Duties: uplink, XDP: a.options.XDP})
-	pods, err := devices.Pods(a.uplink.Index)
-	if err != nil {
-		return s, err
-	}
+	s.Devices = append(s.Devices, desired.Device{Name: uplink.Name, Index: uplink.Index, Address: uplink.Address, Placement: redirect.Uplink,
+		Duties: duties, XDP: xdp})
 	for _, p := range pods {
 		s.Devices = append(s.Devices, desired.Device{Name: p.Name, Index: p.Index, Placement: redirect.Pod, Duties: both})
 	}
-	return s, nil
+	return s
 }
 
 // announce takes part in owning VIPs, if this node can balance at all.
