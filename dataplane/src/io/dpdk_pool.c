@@ -23,7 +23,6 @@ static struct bt_pkt *pool_get(struct bt_pool *pool)
     p->data = (uint8_t *)m->buf_addr + BT_DPDK_HEADROOM;
     p->room_before = BT_DPDK_HEADROOM;
     p->room_after = (uint32_t)m->buf_len - BT_DPDK_HEADROOM;
-    p->owner = pool;
     return p;
 }
 

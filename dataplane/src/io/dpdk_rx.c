@@ -51,7 +51,6 @@ static inline struct bt_pkt *packet_of(struct bt_dpdk *d, struct rte_mbuf *m)
     p->tx_as_src = p->mark = p->ttl = p->offload = 0;
     p->index = 0;
     p->next = NULL;
-    p->owner = &d->dev->pool;
     return p;
 }
 

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -192,6 +193,34 @@ static void members_of_a_group(void **state)
 {
     (void)state;
     group_of("127.0.0.1", "239.192.7.9");
+}
+
+// Where the loopback device has no route for groups nothing can be sent to one, but its members are known by it.
+static void members_of_a_group_ipv6(void **state)
+{
+    struct rig r;
+    struct bt_addr own, group;
+    char line[256], device[32] = "", address[40] = "";
+    int joined = 0;
+    (void)state;
+    if (!have_ipv6()) {
+        skip();
+    }
+    rig_open(&r, 64, "[::1]", BT_IDLE_BLOCK);
+    assert_int_equal(bt_addr_parse("[::1]", 1, &own), 0);
+    assert_int_equal(bt_addr_parse("[ff15::709]", 1, &group), 0);
+    own.port = group.port = 0;
+    struct bt_io *one = open_member(&r, &own, &group);
+    FILE *known = fopen("/proc/net/igmp6", "r");
+    assert_non_null(known);
+    while (fgets(line, sizeof line, known) != NULL) {
+        joined += sscanf(line, "%*d %31s %39s", device, address) == 2 && strcmp(device, "lo") == 0 &&
+                  strcmp(address, "ff150000000000000000000000000709") == 0;
+    }
+    fclose(known);
+    assert_int_equal(joined, 1);
+    one->ops->close(one);
+    rig_close(&r);
 }
 
 static void a_group_needs_an_interface(void **state)
@@ -435,6 +464,7 @@ int main(void)
         cmocka_unit_test(transparent_ports),
         cmocka_unit_test(transparent_ipv6_ports),
         cmocka_unit_test(members_of_a_group),
+        cmocka_unit_test(members_of_a_group_ipv6),
         cmocka_unit_test(a_group_needs_an_interface),
         cmocka_unit_test(one_to_1024_ports),
         cmocka_unit_test(too_many_open_files),
