@@ -96,3 +96,17 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// An answer is True or False with the same words, and what is not said counts as False.
+func TestAnswers(t *testing.T) {
+	for ok, want := range map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse} {
+		if v := Of(ok, "Because", "of that"); v.Status != want || v.OK() != ok || v.Reason != "Because" || v.Message != "of that" {
+			t.Errorf("%t: %+v", ok, v)
+		}
+	}
+	var conditions []metav1.Condition
+	Set(&conditions, "Ready", Verdict{Reason: "Because"}, 3, time.Unix(100, 0))
+	if c := conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Because" || c.ObservedGeneration != 3 || c.LastTransitionTime.Unix() != 100 {
+		t.Errorf("%+v", c)
+	}
+}
