@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "run/command.h"
+#include "wire/tag.h"
 
 static struct bed b;
 
@@ -115,6 +116,49 @@ static void r386_while_the_leadership_moves_nothing_is_taken(void **state)
     }
     assert_int_equal(bed_leader(&b), l);
     assert_true(write_to(l));
+    bed_close(&b);
+}
+
+// A write that a router sends for a client, with a tag of that key; true when it is answered.
+static bool write_through_a_router(uint16_t to, const struct bt_key *key)
+{
+    struct bt_pkt *pkt = bt_pool_get(&b.pool.pool);
+    struct bt_r2p2_hdr h;
+    pkt->src = bed_address(BED_CLIENT, 6000);
+    pkt->dst = bed_address(to, 8000);
+    bt_put64(bt_pkt_append(pkt, 8), 1);
+    bt_r2p2_start(&h, BT_REQUEST, BT_POLICY_REPLICATED_WRITE, true);
+    h.last = true;
+    h.count_or_index = 1;
+    h.req_id = ++b.rid;
+    h.opt.present = BT_HAS_FORWARDED | BT_HAS_TAG;
+    h.opt.forwarded = bed_address(BED_CLIENT, 5000);
+    h.opt.key_id = key->id;
+    assert_true(bt_r2p2_push_header(pkt, &h));
+    assert_true(bt_tag_sign(pkt->data, pkt->len, &h, key, &pkt->src, &pkt->dst));
+    b.reply_type = 0xff;
+    bed_give(&b, to, pkt);
+    for (int ms = 0; ms < 1000 && b.reply_type == 0xff; ms++) {
+        bed_step(&b);
+    }
+    return b.reply_type == BT_REPLY;
+}
+
+// R-57 of a member: routers are known by the keys that it has now.
+static void r57_a_member_takes_new_keys(void **state)
+{
+    (void)state;
+    const struct bt_key fresh = {.id = 7, .bytes = {1, 2, 3}};
+    uint16_t l = formed(3, 3);
+    const struct bt_key old = b.keys.key[0];
+    assert_true(write_through_a_router(l, &old));
+    assert_false(write_through_a_router(l, &fresh));
+    b.keys.key[0] = fresh;
+    for (uint16_t id = 1; id <= 3; id++) {
+        bt_member_reconfigure(b.member[id], &b.document, &b.keys);
+    }
+    assert_true(write_through_a_router(l, &fresh));
+    assert_false(write_through_a_router(l, &old));
     bed_close(&b);
 }
 
@@ -463,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r386_more_than_one_message_between_members_carries_is_too_long),
         cmocka_unit_test(r386_while_the_leadership_moves_nothing_is_taken),
+        cmocka_unit_test(r57_a_member_takes_new_keys),
         cmocka_unit_test(r386_as_many_wait_as_the_document_says),
         cmocka_unit_test(r386_who_does_not_lead_counts_it_as_that),
         cmocka_unit_test(r383_who_takes_no_part_has_no_vote_and_no_core),
