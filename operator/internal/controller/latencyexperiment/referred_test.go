@@ -113,6 +113,26 @@ func TestASwitchIsAskedUntilTheEnd(t *testing.T) {
 		t.Errorf("%d runs remembered after the end", len(s.runs))
 	}
 	expect("True Accepted, True Programmed, True Finished", 0, 0)
+	if n := len(s.events.Events); n != 3 {
+		t.Errorf("told %d times of a switch that is not there, a run and its end: %s", n, s.told())
+	}
+}
+
+// A Job that only has the coordinator's name says nothing, nor does one that has gone.
+func TestOutcomesOfOtherJobs(t *testing.T) {
+	objects := ended(`{"loads":[{"o":2,"a":2}]}`)
+	s := newStand(t, objects...)
+	e := plain(nil)
+	if o, err := s.outcome(context.Background(), e); err != nil || !o.over {
+		t.Errorf("its own: %+v, %v", o, err)
+	}
+	e.UID = "another experiment"
+	if o, err := s.outcome(context.Background(), e); err != nil || o.over {
+		t.Errorf("another one's: %+v, %v", o, err)
+	}
+	if o, err := newStand(t).outcome(context.Background(), e); err != nil || o.over {
+		t.Errorf("gone: %+v, %v", o, err)
+	}
 }
 
 // A run goes on while its result cannot be written; what cannot be run is not asked for; what is deleted is withdrawn.
