@@ -197,3 +197,60 @@ func TestWaysOfASimulatedRequest(t *testing.T) {
 		}
 	}
 }
+
+// What is just within a limit is within it, and advice that would not help is not given.
+func TestLimitsOfAPlan(t *testing.T) {
+	s := queueing.Service{Seconds: []float64{1, 2, 3, 4}, Weights: []float64{1, 1, 1, 1}}
+	for limit, want := range map[float64]bool{3.5: false, 3: false, 2.9: true} {
+		p := &planned{Question: queueing.Question{Service: s, P: 0.75, Limit: limit + 1, Overhead: 1}}
+		if _, tooHigh := p.floor(); tooHigh != want {
+			t.Errorf("limit %v: too high %v", limit, tooHigh)
+		}
+	}
+	for workers, want := range map[int]bool{1: true, 4: false, 30: true, 31: false, 64: false} {
+		if got := (&planned{planOptions: planOptions{perReplica: workers}}).larger() != ""; got != want {
+			t.Errorf("replicas of %d: larger %v", workers, got)
+		}
+	}
+	p := &planned{planOptions: planOptions{perReplica: 8, percentile: "99", latency: time.Second}, Question: queueing.Question{Service: queueing.Service{Seconds: []float64{1}, Weights: []float64{1}}, P: 0.99, Limit: 9}}
+	for rate, want := range map[float64]string{1016: "1016 workers, the most", 1017: "keep 1017 workers busy without a rest"} {
+		p.rate = rate
+		if got := text(p.refusal(func(int) queueing.Estimate { return queueing.Estimate{} })); !strings.Contains(got, want) {
+			t.Errorf("%v: %s", rate, got)
+		}
+	}
+	for low, want := range map[float64]string{1: "surely: at worst, 1016 workers", 0.99: "surely: none; "} {
+		if got := p.doubt(queueing.Estimate{Low: low}); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %s", low, got)
+		}
+	}
+}
+
+// What is said of the depth n: nothing where there is none, a rule of thumb without a simulator, else what it found.
+func TestWhatIsSaidOfTheDepth(t *testing.T) {
+	found := &simulation{rows: []simulated{{"JBSQ(1)", 0}, {"JBSQ(2)", 5}, {"JBSQ(3)", 4}}}
+	for _, c := range []struct {
+		name   string
+		policy v1alpha1.RouterPolicy
+		place  v1alpha1.RouterPlacement
+		trip   time.Duration
+		over   float64
+		sim    *simulation
+		want   string
+	}{
+		{"a policy without depth", v1alpha1.PolicyRoundRobin, v1alpha1.PlacementSoftware, 15 * time.Microsecond, 0, found, ""},
+		{"no router", v1alpha1.PolicyJBSQ, v1alpha1.PlacementNone, 15 * time.Microsecond, 0, found, ""},
+		{"no round trip", v1alpha1.PolicyJBSQ, v1alpha1.PlacementSoftware, 0, 0, found, "\nn: give --round-trip (router to worker and back) for the queue depth\n"},
+		{"simulated", v1alpha1.PolicyJBSQ, v1alpha1.PlacementSoftware, 15 * time.Microsecond, 0, found, "\nn: 3, simulated with a round trip of 15µs; workers needed: JBSQ(2) 5, JBSQ(3) 4\n"},
+		{"with the overhead for it", v1alpha1.PolicyJBSQ, v1alpha1.PlacementSoftware, 0, 20e-6, found, "\nn: 3, simulated with a round trip of at most the overhead, 20µs; workers needed: JBSQ(2) 5, JBSQ(3) 4\n"},
+		{"none does it", v1alpha1.PolicyJBSQ, v1alpha1.PlacementSoftware, 15 * time.Microsecond, 0, &simulation{rows: []simulated{{"JBSQ(1)", 0}}}, ""},
+		{"not simulated", v1alpha1.PolicyJBSQ, v1alpha1.PlacementSoftware, 15 * time.Microsecond, 0, &simulation{why: "w"}, "\nsimulated: no: w\n\nn: 3 hides a round trip of 15µs behind service times of 10µs, by rule of thumb; more for very variable ones\n"},
+	} {
+		p := &planned{planOptions: planOptions{roundTrip: c.trip, router: v1alpha1.RpcServiceRouter{Policy: c.policy, Placement: c.place, WorkerQueueDepth: 3}},
+			Question: queueing.Question{Overhead: c.over, Service: queueing.Service{Seconds: []float64{1e-5}, Weights: []float64{1}}}}
+		var out strings.Builder
+		if p.printDepth(&out, c.sim); out.String() != c.want {
+			t.Errorf("%s: %q", c.name, out.String())
+		}
+	}
+}
