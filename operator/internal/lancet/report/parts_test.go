@@ -33,6 +33,10 @@ func TestSummaryKeepsToItsBound(t *testing.T) {
 			t.Errorf("%d points: %d bytes, and a reason of %d", points, len(raw), len(s.Loads[0].Reason))
 		}
 	}
+}
+
+// Latencies are rounded up, and a summary that holds nothing, or less than nothing, is refused.
+func TestSummariesThatAreNone(t *testing.T) {
 	for _, v := range []float64{0, 1, 1.2, 2} {
 		if got := *whole(&v); float64(got) < v || float64(got) >= v+1 {
 			t.Errorf("%v: %d", v, got)
