@@ -223,6 +223,16 @@ func TestHealthThatChangesIsTold(t *testing.T) {
 	if !told() {
 		t.Error("a server that went down is not told of")
 	}
+}
+
+// One that terminates keeps what is known of it, and is not asked.
+func TestServersThatTerminateAreNotAsked(t *testing.T) {
+	p := newProber(netip.MustParseAddr("192.0.2.1"), redirect.Wire{})
+	server := netip.MustParseAddrPort("192.0.2.2:80")
+	p.set([]netip.AddrPort{server}, nil)
+	for range 10 {
+		p.observe(server, redirect.Down, nil)
+	}
 	p.set(nil, []netip.AddrPort{server})
 	if s, known := p.health(server); !known || s != redirect.Down {
 		t.Errorf("%v %v", s, known)

@@ -196,6 +196,16 @@ func TestHistoryByTheSlice(t *testing.T) {
 			t.Errorf("from %v: %+v", from.Sub(start), sum)
 		}
 	}
+}
+
+// Each window says how far it reaches, and no more than a day of slices is kept.
+func TestHistoryOfADay(t *testing.T) {
+	one := &ll7.Histogram{}
+	one.Record(1000)
+	start := time.Unix(100_000, 0)
+	h := &history{}
+	h.add(start, one, 6, 2)
+	h.add(start.Add(sliceLength), one, 3, 1)
 	got := h.read(start.Add(sliceLength + 10*time.Second))
 	if got.All.CoveredSeconds != int(sliceLength/time.Second)+10 || got.All.Requests != 9 || got.All.Rejected != 3 || len(got.Windows) != 2 ||
 		got.Windows[0].WindowSeconds != 3600 || got.Windows[0].CoveredSeconds != got.All.CoveredSeconds || got.Windows[1].WindowSeconds != 86400 {
