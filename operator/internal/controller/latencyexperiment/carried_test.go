@@ -178,15 +178,7 @@ func TestAnExperimentIsBegunOnce(t *testing.T) {
 	if got := strings.Join(s.applied, ", "); got != "ConfigMap x-definition, Service x-agents, NetworkPolicy x-agents, NetworkPolicy x-coordinator, Job x-agents, Job x-coordinator" {
 		t.Errorf("applied %s", got)
 	}
-	token, job := &corev1.Secret{}, &batchv1.Job{}
-	s.read("x-token", token)
-	s.read("x-coordinator", job)
-	if n := len(token.Data["token"]); n != 64 || strings.Trim(string(token.Data["token"]), "0") == "" {
-		t.Errorf("a token of %d characters", n)
-	}
-	if c := job.Spec.Template.Spec.Containers[0]; *job.Spec.ActiveDeadlineSeconds != 900+780 || c.Image != "registry.test/bobtail/lancet:7.8.9" {
-		t.Errorf("%d s, image %s", *job.Spec.ActiveDeadlineSeconds, c.Image)
-	}
+	s.made()
 	e.Spec.Percentile = "no number"
 	if err := s.Client.Update(context.Background(), e); err != nil {
 		t.Fatal(err)
@@ -194,6 +186,20 @@ func TestAnExperimentIsBegunOnce(t *testing.T) {
 	again, _ := s.step()
 	if len(s.applied) != 6 || s.told() != "" || stated(again) != atWork || again.ResourceVersion != e.ResourceVersion {
 		t.Errorf("at work already: %v applied, %s", s.applied, stated(again))
+	}
+}
+
+// made looks at the token and the coordinator's Job.
+func (s *stand) made() {
+	s.t.Helper()
+	token, job := &corev1.Secret{}, &batchv1.Job{}
+	s.read("x-token", token)
+	s.read("x-coordinator", job)
+	if n := len(token.Data["token"]); n != 64 || strings.Trim(string(token.Data["token"]), "0") == "" {
+		s.t.Errorf("a token of %d characters", n)
+	}
+	if c := job.Spec.Template.Spec.Containers[0]; *job.Spec.ActiveDeadlineSeconds != 900+780 || c.Image != "registry.test/bobtail/lancet:7.8.9" {
+		s.t.Errorf("%d s, image %s", *job.Spec.ActiveDeadlineSeconds, c.Image)
 	}
 }
 

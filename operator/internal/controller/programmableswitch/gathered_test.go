@@ -180,8 +180,8 @@ func TestWhatASwitchNamesIsRead(t *testing.T) {
 	}
 }
 
-// Reconcile holds the object, hands the keeper what is wanted, writes and tells what it found, once; of one that went nothing is kept.
-func TestReconcile(t *testing.T) {
+// A switch is held, its keeper told what is wanted, and what was found is written and told once; of one that went nothing is kept.
+func TestWhatIsReadIsCarriedOut(t *testing.T) {
 	leaf := world(t, nil).psw
 	leaf.Spec.Pipeline.DeviceConfig[0].Key = "bin"
 	parts := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bobtail-system", Name: "router"},
@@ -213,38 +213,6 @@ func TestReconcile(t *testing.T) {
 	r.Observe = nil
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "gone"}}); err != nil {
 		t.Errorf("without metrics: %v", err)
-	}
-}
-
-// An answer that changed is told, as a warning if it is bad news, and a pipeline that was pushed, since all was interrupted.
-func TestAnswersOfASwitchAreTold(t *testing.T) {
-	with := func(pushes int64, conditions ...metav1.Condition) *v1alpha1.ProgrammableSwitch {
-		return &v1alpha1.ProgrammableSwitch{Status: v1alpha1.ProgrammableSwitchStatus{PipelinePushes: pushes, Cookie: "c7", Conditions: conditions}}
-	}
-	is := func(status metav1.ConditionStatus, reason string) metav1.Condition {
-		return metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: status, Reason: reason, Message: "why"}
-	}
-	for name, c := range map[string]struct {
-		before, after *v1alpha1.ProgrammableSwitch
-		want          string
-	}{
-		"as before":      {with(1, is("True", "Programmed")), with(1, is("True", "Programmed")), ""},
-		"the first":      {with(0), with(0, is("True", "Programmed")), "Normal Programmed why"},
-		"another reason": {with(0, is("False", "Reconciling")), with(0, is("False", "SwitchFailed")), "Warning SwitchFailed why"},
-		"another status": {with(0, is("False", "X")), with(0, is("True", "X")), "Normal X why"},
-		"it goes on":     {with(0, is("True", "Programmed")), with(0, is("False", "Reconciling")), "Normal Reconciling why"},
-		"a push":         {with(1), with(2), "Normal PipelinePushed the pipeline with cookie c7 was pushed; everything on the switch was interrupted"},
-		"one fewer":      {with(2), with(1), ""},
-	} {
-		recorder := events.NewFakeRecorder(5)
-		(&Reconciler{Events: recorder}).announce(c.before, c.after)
-		got := ""
-		if len(recorder.Events) > 0 {
-			got = <-recorder.Events
-		}
-		if got != c.want || len(recorder.Events) != 0 {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
 	}
 }
 

@@ -40,9 +40,7 @@ func TestReconcileMeasures(t *testing.T) {
 		if n := len(s.events.Events); n != told {
 			t.Errorf("told %d times, want %d", n, told)
 		}
-		for len(s.events.Events) > 0 {
-			t.Log(<-s.events.Events)
-		}
+		s.drain()
 		got := &v1alpha1.ServiceLevelObjective{}
 		if err := s.Client.Get(context.Background(), ofP, got); err != nil {
 			t.Fatal(err)
@@ -50,7 +48,7 @@ func TestReconcileMeasures(t *testing.T) {
 		return got
 	}
 	first := look(true, 2)
-	if c := meta.FindStatusCondition(first.Status.Conditions, v1alpha1.ConditionMet); c == nil || c.Reason != v1alpha1.ReasonObjectiveMet || len(first.Status.ErrorBudgets) != 2 || first.Status.Capacity == nil {
+	if reasonOf(first) != v1alpha1.ReasonObjectiveMet || len(first.Status.ErrorBudgets) != 2 || first.Status.Capacity == nil {
 		t.Errorf("%+v", first.Status)
 	}
 	s.now = s.now.Add(5 * time.Second)
@@ -60,11 +58,26 @@ func TestReconcileMeasures(t *testing.T) {
 	s.reply = measured(2000, 5000, 0, 30)
 	s.now = s.now.Add(10 * time.Second)
 	missed := look(true, 2) // Met, and Attainable: the servers answer the same
-	if c := meta.FindStatusCondition(missed.Status.Conditions, v1alpha1.ConditionMet); c.Reason != v1alpha1.ReasonObjectiveMissed {
-		t.Errorf("%+v", c)
+	if got := reasonOf(missed); got != v1alpha1.ReasonObjectiveMissed {
+		t.Errorf("met: %s", got)
 	}
 	if len(seen) != 3 || seen[0] != (Counted{}) || seen[1] != (Counted{}) {
 		t.Errorf("observed %+v", seen)
+	}
+}
+
+// reasonOf is that of whether the objective is met.
+func reasonOf(slo *v1alpha1.ServiceLevelObjective) string {
+	if c := meta.FindStatusCondition(slo.Status.Conditions, v1alpha1.ConditionMet); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// drain takes the events away.
+func (s *stand) drain() {
+	for len(s.events.Events) > 0 {
+		<-s.events.Events
 	}
 }
 
