@@ -30,13 +30,16 @@ void sim_samples_free(struct sim_samples *s)
     memset(s, 0, sizeof *s);
 }
 
-void sim_samples_grow(struct sim_samples *s)
+void sim_samples_add(struct sim_samples *s, uint64_t ns)
 {
-    uint64_t *bigger = array_of(s->cap * 2);
-    memcpy(bigger, s->v, s->n * sizeof *bigger);
-    free(s->v);
-    s->v = bigger;
-    s->cap *= 2;
+    if (s->n == s->cap) {
+        uint64_t *bigger = array_of(s->cap * 2);
+        memcpy(bigger, s->v, s->n * sizeof *bigger);
+        free(s->v);
+        s->v = bigger;
+        s->cap *= 2;
+    }
+    s->v[s->n++] = ns;
 }
 
 double sim_samples_mean(const struct sim_samples *s)

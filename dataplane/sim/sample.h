@@ -13,15 +13,7 @@ struct sim_samples {
 
 void sim_samples_init(struct sim_samples *s, size_t expect);
 void sim_samples_free(struct sim_samples *s);
-void sim_samples_grow(struct sim_samples *s) __attribute__((noinline, cold));
-
-static inline void sim_samples_add(struct sim_samples *s, uint64_t ns)
-{
-    if (__builtin_expect(s->n == s->cap, 0)) {
-        sim_samples_grow(s);
-    }
-    s->v[s->n++] = ns;
-}
+void sim_samples_add(struct sim_samples *s, uint64_t ns);
 /* Arithmetic mean in ns; 0 without samples. */
 double sim_samples_mean(const struct sim_samples *s);
 /* The ceil(p/100·n)-th smallest sample, p in (0,100]. Reorders a private copy, not s. */

@@ -53,7 +53,7 @@ VOUCHED = {
                                   "split_requests"],
     "the pool and the application, which is told of its answer": ["bt_client_rx"],
     "the pool and the application, which is handed its request": ["bt_server_rx"],
-    "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel", "succeed"],
+    "the application": ["bt_client_fail", "bt_server_hand_over", "bt_server_on_cancel", "part_of_reply", "succeed"],
     "who keeps flow control (run/flow.c)": ["bt_server_displace", "bt_server_refuse", "end_cancelled", "flow_left", "reply_sent", "send_feedback"],
     "what a timer of the link does (fire)": ["bt_wheel_advance"],
 }
