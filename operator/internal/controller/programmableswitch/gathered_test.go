@@ -59,7 +59,7 @@ func cluster(t *testing.T, refuses string, objects ...client.Object) *Reconciler
 		Now: func() time.Time { return time.Unix(500, 0) }, Namespace: "bobtail-system"}
 }
 
-// named is a service that names a switch in its specification, its status, or none.
+// naming is a service that names a switch in its specification, its status, or none.
 func naming(name, asked, had string) *v1alpha1.RpcService {
 	s := &v1alpha1.RpcService{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID("u-" + name)}}
 	if asked != "" {
@@ -122,39 +122,6 @@ func TestWhoseServicesASwitchHas(t *testing.T) {
 	}
 }
 
-// A service wakes the switches that it names, once each, and so does its configuration; what else there is wakes none.
-func TestWhatWakesASwitch(t *testing.T) {
-	both := naming("both", "leaf", "spine")
-	r := cluster(t, "", both)
-	names := func(all []ctrl.Request) (out []string) {
-		for _, one := range all {
-			out = append(out, one.String())
-		}
-		return out
-	}
-	labelled := func(namespace, name string) client.Object {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{v1alpha1.LabelService: name}}}
-	}
-	for name, c := range map[string]struct {
-		got  []ctrl.Request
-		want []string
-	}{
-		"two switches":       {r.ofService(t.Context(), both), []string{"/leaf", "/spine"}},
-		"the same twice":     {r.ofService(t.Context(), naming("a", "leaf", "leaf")), []string{"/leaf"}},
-		"one that is left":   {r.ofService(t.Context(), naming("a", "", "leaf")), []string{"/leaf"}},
-		"none":               {r.ofService(t.Context(), naming("a", "", "")), nil},
-		"no service":         {r.ofService(t.Context(), &corev1.Pod{}), nil},
-		"a configuration":    {r.ofConfig(t.Context(), labelled("demo", "both")), []string{"/leaf", "/spine"}},
-		"elsewhere":          {r.ofConfig(t.Context(), labelled("shop", "both")), nil},
-		"of one that went":   {r.ofConfig(t.Context(), labelled("demo", "gone")), nil},
-		"anybody's settings": {r.ofConfig(t.Context(), &corev1.ConfigMap{}), nil},
-	} {
-		if got := names(c.got); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 // What a switch names is read: its Secret, also an empty one, and the parts of its pipeline as text or as bytes. What
 // is not there is left out; what cannot be read stops the attempt, by name.
 func TestWhatASwitchNamesIsRead(t *testing.T) {
@@ -183,7 +150,6 @@ func TestWhatASwitchNamesIsRead(t *testing.T) {
 // A switch is held, its keeper told what is wanted, and what was found is written and told once; of one that went nothing is kept.
 func TestWhatIsReadIsCarriedOut(t *testing.T) {
 	leaf := world(t, nil).psw
-	leaf.Spec.Pipeline.DeviceConfig[0].Key = "bin"
 	parts := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "bobtail-system", Name: "router"},
 		Data: map[string]string{"p4info": string(routerInfo(t))}, BinaryData: map[string][]byte{"bin": {1, 2, 3}}}
 	r := cluster(t, "", leaf, parts)
