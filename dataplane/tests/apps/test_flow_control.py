@@ -67,8 +67,8 @@ class FlowControl(Bed):
         self.assertTrue(c.apply(self.document([1], [2], WORKERS))["ok"])
         self.assertEqual(self.flow(), {})
         signals = c.counter("server_flow_signals_total")
-        # One request at a time would be a quarter of the workers; what it holds back beyond is until the first answer.
-        r = self.tried(0.8 * CAPACITY, 2, connections=1)
+        # One request at a time for each worker would hold two of three back; now only what comes before the first answer.
+        r = self.tried(3 * CAPACITY, 2, connections=1)
         self.assertEqual(c.counter("server_flow_signals_total"), signals)
         self.assertEqual(r["dropped"], 0, r)
         self.assertLess(r["heldBack"], r["offered"] / 2, r)
