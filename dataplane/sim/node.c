@@ -29,7 +29,8 @@ void sim_node_init(struct sim_world *w, struct sim_node *n, enum sim_role role, 
     bt_io_sim_init(&n->io, &n->link, n->node, ports);
     if (w->s->clocks_differ) { /* from a fresh boot to weeks of uptime */
         struct bt_rng *g = &w->stream[SIM_STREAM_EVENT];
-        n->clock.skew = 10000 * MS + (bt_rng_next(g) >> (20 + sim_below(g, 40)));
+        uint64_t uptime = bt_rng_next(g);
+        n->clock.skew = 10000 * MS + (uptime >> (20 + sim_below(g, 40)));
     }
 }
 

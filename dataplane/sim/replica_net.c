@@ -59,7 +59,8 @@ static void repeat_later(struct replica_world *w, uint16_t to, const struct repl
     double often = vote ? 2 * w->rules.after_a_vote : success ? w->rules.after_a_vote : 0;
     if (replica_chance(w, often)) {
         w->count.duplicated++;
-        uint64_t later = w->agenda.now + delay(w) + bt_rng_next(&w->rng) % ((vote ? 12 : 600) * SIM_MS);
+        uint64_t later = w->agenda.now + delay(w);
+        later += bt_rng_next(&w->rng) % ((vote ? 12 : 600) * SIM_MS);
         struct replica_packet *p = packet(like->from, like->bytes, like->n);
         sim_agenda_push(&w->agenda, later, (struct sim_event){p, to, EV_MESSAGE, 0});
     }

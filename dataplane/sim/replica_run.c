@@ -27,15 +27,13 @@ static void draw_rules(struct replica_world *w)
     static const uint32_t sizes[] = {3, 3, 3, 5, 5, 5, 7, 9};
     struct replica_rules *r = &w->rules;
     bool kills = w->mode == REPLICA_KILLS;
-    *r = (struct replica_rules){.members = sizes[bt_rng_below(&w->rng, 8)],
-                                .clients = (uint32_t)replica_draw(w, 2, REPLICA_CLIENTS),
-                                .election_ns = 50 * SIM_MS,
-                                .heartbeat_ns = 10 * SIM_MS,
-                                .delay_ns = replica_draw(w, 10, 300) * SIM_US,
-                                .spread_ns = replica_draw(w, 1, 500) * SIM_US,
-                                .sync_ns = replica_draw(w, 50, 6000) * SIM_US,
-                                .keep = 16,
-                                .snapshot_every = (uint32_t)replica_draw(w, 20, 120)};
+    *r = (struct replica_rules){.election_ns = 50 * SIM_MS, .heartbeat_ns = 10 * SIM_MS, .keep = 16};
+    r->delay_ns = replica_draw(w, 10, 300) * SIM_US;
+    r->spread_ns = replica_draw(w, 1, 500) * SIM_US;
+    r->sync_ns = replica_draw(w, 50, 6000) * SIM_US;
+    r->snapshot_every = (uint32_t)replica_draw(w, 20, 120);
+    r->clients = (uint32_t)replica_draw(w, 2, REPLICA_CLIENTS);
+    r->members = sizes[bt_rng_below(&w->rng, 8)];
     if (kills) {
         r->loss = 0.001;
         return;
@@ -61,15 +59,13 @@ static void draw_apart(struct replica_world *w, struct bt_rng *rng)
 {
     static const uint32_t kept[] = {32, 64, 256, 256}, bounds[] = {1, 2, 4, 8, 32, 128};
     bool kills = w->mode == REPLICA_KILLS;
-    w->rules.apart =
-        (struct bt_replica_apart){.kept_requests = kept[kills ? 3 : bt_rng_below(rng, 4)],
-                                  .recent_pairs = 2048,
-                                  .bound = bounds[bt_rng_below(rng, 6)],
-                                  .repliers = bt_rng_below(rng, 2) ? BT_REPLICA_JBSQ : BT_REPLICA_RANDOM,
-                                  .keep_ns = SIM_MS * (bt_rng_below(rng, 3) ? 1000 : 5 + bt_rng_below(rng, 60)),
-                                  .quarantine_ns = 200 * SIM_MS,
-                                  .recover_ns = SIM_MS * (1 + bt_rng_below(rng, 4)),
-                                  .key = "bodies of one gr"};
+    struct bt_replica_apart *a = &w->rules.apart;
+    *a = (struct bt_replica_apart){.recent_pairs = 2048, .quarantine_ns = 200 * SIM_MS, .key = "bodies of one gr"};
+    a->kept_requests = kept[kills ? 3 : bt_rng_below(rng, 4)];
+    a->bound = bounds[bt_rng_below(rng, 6)];
+    a->repliers = bt_rng_below(rng, 2) ? BT_REPLICA_JBSQ : BT_REPLICA_RANDOM;
+    a->keep_ns = SIM_MS * (bt_rng_below(rng, 3) ? 1000 : 5 + bt_rng_below(rng, 60));
+    a->recover_ns = SIM_MS * (1 + bt_rng_below(rng, 4));
     w->rules.box_limit = 2 + bt_rng_below(rng, 14);
     w->rules.reads = 0.8 * bt_rng_unit(rng);
 }

@@ -86,26 +86,26 @@ static void draw(struct story *s, uint64_t seed)
     uint32_t cores = 1u + bt_rng_below(&s->rng, 8);
     bool each = bt_rng_below(&s->rng, 4) == 0;
     s->flows = 1u + bt_rng_below(&s->rng, FLOWS_MAX);
-    s->setup = (struct sim_sched_setup){
-        .sched = {.mode = bt_rng_below(&s->rng, 4) == 0 ? BT_SCHED_RUN_TO_COMPLETION : BT_SCHED_WORK_STEALING,
-                  .cores = cores,
-                  .flows = each ? REQUESTS : s->flows,
-                  .groups = 1u + bt_rng_below(&s->rng, 40),
-                  .take_max = (uint32_t)up_to(s, 3),
-                  .keep_stack = bt_rng_below(&s->rng, 4) == 0},
-        .costs = {.request_ns = up_to(s, 500),
-                  .network_ns = bt_rng_below(&s->rng, 3) == 0 ? 0 : up_to(s, 2000),
-                  .packet_ns = up_to(s, 300),
-                  .wake_ns = up_to(s, 5000)},
-        .batch = 1u + bt_rng_below(&s->rng, bt_rng_below(&s->rng, 2) == 0 ? 4 : 64),
+    struct sim_sched_setup *setup = &s->setup;
+    *setup = (struct sim_sched_setup){
+        .sched = {.cores = cores, .flows = each ? REQUESTS : s->flows},
         .flow_each = each,
-        .hint_lost = lost[bt_rng_below(&s->rng, 4)],
-        .redirect_ns = up_to(s, 20000),
         .seed = seed,
         .arg = s,
         .executing = executing,
         .replied = replied,
     };
+    setup->sched.mode = bt_rng_below(&s->rng, 4) == 0 ? BT_SCHED_RUN_TO_COMPLETION : BT_SCHED_WORK_STEALING;
+    setup->sched.groups = 1u + bt_rng_below(&s->rng, 40);
+    setup->sched.take_max = (uint32_t)up_to(s, 3);
+    setup->sched.keep_stack = bt_rng_below(&s->rng, 4) == 0;
+    setup->costs.request_ns = up_to(s, 500);
+    setup->costs.network_ns = bt_rng_below(&s->rng, 3) == 0 ? 0 : up_to(s, 2000);
+    setup->costs.packet_ns = up_to(s, 300);
+    setup->costs.wake_ns = up_to(s, 5000);
+    setup->batch = 1u + bt_rng_below(&s->rng, bt_rng_below(&s->rng, 2) == 0 ? 4 : 64);
+    setup->hint_lost = lost[bt_rng_below(&s->rng, 4)];
+    setup->redirect_ns = up_to(s, 20000);
     s->service_ns = 1u + up_to(s, 10000);
     s->gap_ns = 1u + up_to(s, (uint32_t)(2u * s->service_ns / cores + 100u));
     s->move_chance = bt_rng_below(&s->rng, 4) == 0 ? 0 : 0.1;

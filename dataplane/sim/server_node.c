@@ -286,10 +286,11 @@ static void build(struct sim_world *w, struct sim_server *v)
         .max_message = w->s->server_max_message,
         .incarnation = v->incarnation,
         .timers = bt_rpc_timers_for((enum bt_device)w->s->device),
-        .seed = {bt_rng_next(&w->stream[SIM_STREAM_CHOICE]), bt_rng_next(&w->stream[SIM_STREAM_CHOICE])},
         .pool = sim_node_pool(&v->n),
         .ops = {.on_request = on_request, .arg = v, .on_cancel = on_cancel},
     };
+    cfg.seed[0] = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
+    cfg.seed[1] = bt_rng_next(&w->stream[SIM_STREAM_CHOICE]);
     if (w->s->tagged) {
         cfg.keys = w->keys;
     }

@@ -19,11 +19,9 @@ static void draw_append(struct bt_rng *rng, const struct sim_store_state *now, s
     o->op.kind = BT_STORE_APPEND;
     for (uint32_t i = 0; i < n && now->last + 1 + i < SIM_STORE_INDEX_MOST; i++) {
         struct sim_store_step *s = &o->step[o->steps];
-        *s = (struct sim_store_step){.kind = BT_STORE_APPEND,
-                                     .index = now->last + 1 + i,
-                                     .term = now->hard.term + 1,
-                                     .entry_kind = (uint8_t)below(rng, BT_ENTRY_KINDS),
-                                     .bytes = draw_bytes(rng, SIM_STORE_BODY_MOST)};
+        *s = (struct sim_store_step){.kind = BT_STORE_APPEND, .index = now->last + 1 + i, .term = now->hard.term + 1};
+        s->entry_kind = (uint8_t)below(rng, BT_ENTRY_KINDS);
+        s->bytes = draw_bytes(rng, SIM_STORE_BODY_MOST);
         sim_store_fill(o->bytes[i], s->bytes);
         o->entry[o->steps++] = (struct bt_entry){
             .index = s->index, .term = s->term, .kind = s->entry_kind, .length = s->bytes.length, .body = o->bytes[i]};
@@ -48,7 +46,8 @@ static void draw_truncate(struct bt_rng *rng, const struct sim_store_state *now,
 
 static void draw_hard_state(struct bt_rng *rng, const struct sim_store_state *now, struct sim_store_op *o)
 {
-    struct bt_hard_state h = {.term = now->hard.term + below(rng, 3), .vote = (uint16_t)below(rng, 4)};
+    struct bt_hard_state h = {.term = now->hard.term + below(rng, 3)};
+    h.vote = (uint16_t)below(rng, 4);
     if (h.term == now->hard.term && now->hard.vote != 0) {
         h.vote = now->hard.vote;
     }
@@ -58,11 +57,9 @@ static void draw_hard_state(struct bt_rng *rng, const struct sim_store_state *no
 
 static void snapshot_of(struct bt_rng *rng, struct sim_store_op *o, uint64_t index, uint64_t term)
 {
-    struct sim_store_step s = {.kind = BT_STORE_SNAPSHOT,
-                               .index = index,
-                               .term = term,
-                               .members = (uint16_t)(1 + below(rng, 9)),
-                               .bytes = draw_bytes(rng, SIM_STORE_SNAPSHOT_MOST)};
+    struct sim_store_step s = {.kind = BT_STORE_SNAPSHOT, .index = index, .term = term};
+    s.members = (uint16_t)(1 + below(rng, 9));
+    s.bytes = draw_bytes(rng, SIM_STORE_SNAPSHOT_MOST);
     only_step(o, s);
     sim_store_fill(o->bytes[0], s.bytes);
     o->op.snapshot = (struct bt_snapshot){.last_index = index,

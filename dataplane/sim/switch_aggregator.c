@@ -111,7 +111,8 @@ static void begin(struct story *s)
     static const uint64_t places[] = {1,       5, HALF / 2 - 40, HALF - 60, 7 * HALF - 30, 7 * HALF + HALF / 2 - 20,
                                       9 * HALF};
     s->term = once_in(s, 3) ? HALF - 1 - below(s, 1u << 31) : below(s, 9);
-    s->end = places[below(s, sizeof places / sizeof *places)] + below(s, 30);
+    s->end = places[below(s, sizeof places / sizeof *places)];
+    s->end += below(s, 30);
     s->epoch = s->end - below(s, (uint32_t)(s->end < 1000 ? s->end : 1000));
     s->kept_n = 0;
     choose_members(s);

@@ -63,13 +63,13 @@ static void fresh(struct story *s)
 
 static void begin(struct story *s)
 {
-    s->config = (struct bt_box_config){.limit = 1 + below(s, once_in(s, 3) ? 4 : SLOTS_MOST),
-                                       .timeout_ns = STAY * UNIT_NS,
+    s->config = (struct bt_box_config){.timeout_ns = STAY * UNIT_NS,
                                        .slow_start_ns = UNIT_NS,
                                        .quarantine_ns = LINGER * UNIT_NS,
                                        .recent_pairs = 4096,
-                                       .seed = 1 + below(s, 1000),
                                        .as_switch = true};
+    s->config.limit = 1 + below(s, once_in(s, 3) ? 4 : SLOTS_MOST);
+    s->config.seed = 1 + below(s, 1000);
     s->now += STAY + 1;
     fprintf(s->out, "E %u %u\n", s->config.limit, below(s, 65535 - SLOTS_MOST));
     fresh(s);
@@ -163,7 +163,8 @@ static void happen(struct story *s)
             say(s, client, id);
         }
     } else {
-        say(s, below(s, CLIENTS), below(s, IDS)); // twice, too late, or of nobody's
+        id = below(s, IDS);
+        say(s, below(s, CLIENTS), id); // twice, too late, or of nobody's
     }
 }
 

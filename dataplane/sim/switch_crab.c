@@ -57,10 +57,9 @@ static void fresh(struct story *s)
 {
     struct bt_crab_backend servers[SERVERS_MAX];
     uint32_t n = below(s, SERVERS_MAX + 1);
-    struct bt_crab_vip_config vip = {.addr = bt_addr_v4u(VIP, PORT),
-                                     .fallback =
-                                         below(s, 4) == 0 ? BT_CRAB_FALLBACK_DROP : BT_CRAB_FALLBACK_DIRECT_RETURN,
-                                     .assume_capable = below(s, 2) == 0};
+    struct bt_crab_vip_config vip = {.addr = bt_addr_v4u(VIP, PORT)};
+    vip.fallback = below(s, 4) == 0 ? BT_CRAB_FALLBACK_DROP : BT_CRAB_FALLBACK_DIRECT_RETURN;
+    vip.assume_capable = below(s, 2) == 0;
     struct bt_crab_config cfg = {.vips = &vip, .n_vips = 1};
     for (uint32_t i = 0; i < n; i++) {
         servers[i] = (struct bt_crab_backend){bt_addr_v4u(SERVER + i, 0), .weight = 1, .capable = true, .up = true};

@@ -245,7 +245,11 @@ static void bad_source(struct draft *d)
 static void odd_header(struct draft *d)
 {
     d->body_n = 68 + below(d, 40);
-    d->size = below(d, 2) == 0 ? BT_R2P2_HEADER + 1 + below(d, 3) + 4 * below(d, 13) : 68;
+    d->size = 68;
+    if (below(d, 2) == 0) {
+        d->size = BT_R2P2_HEADER + 1 + below(d, 3);
+        d->size += 4 * below(d, 13);
+    }
 }
 
 static void other_policy(struct draft *d)

@@ -425,18 +425,18 @@ static void draw(struct story *s, uint64_t episode)
     s->honest = episode % 3 == 0;
     s->sheds = episode % 4 != 3;
     s->calm = episode % 5 == 4;
-    s->config = (struct sim_pipeline_config){.workers = 1 + below(s, WORKERS_MAX),
-                                             .depth = 1 + below(s, 4),
-                                             .group = GROUP,
-                                             .limit = 1 + below(s, 64),
-                                             .patience = 100 + below(s, 20000),
-                                             .loss = s->honest ? 1u << 28 : 50 + below(s, 1000)};
-    s->faults = (struct faults){.lose = 0.02 * below(s, 4),
-                                .copy = 0.02 * below(s, 4),
-                                .restart = 0.002 * below(s, 3),
-                                .change = 0.005 * below(s, 3),
-                                .forged = 0.01,
-                                .switch_restart = 0.0005 * below(s, 3)};
+    s->config = (struct sim_pipeline_config){.group = GROUP};
+    s->config.workers = 1 + below(s, WORKERS_MAX);
+    s->config.depth = 1 + below(s, 4);
+    s->config.limit = 1 + below(s, 64);
+    s->config.patience = 100 + below(s, 20000);
+    s->config.loss = s->honest ? 1u << 28 : 50 + below(s, 1000);
+    s->faults = (struct faults){.forged = 0.01};
+    s->faults.lose = 0.02 * below(s, 4);
+    s->faults.copy = 0.02 * below(s, 4);
+    s->faults.restart = 0.002 * below(s, 3);
+    s->faults.change = 0.005 * below(s, 3);
+    s->faults.switch_restart = 0.0005 * below(s, 3);
     if (s->honest) {
         s->faults = (struct faults){.forged = 0.01};
     }
