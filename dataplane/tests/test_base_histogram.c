@@ -76,6 +76,10 @@ static void ll7_lowest_percentile_is_the_smallest_value(void **state)
         assert_int_equal(bt_hist_percentile(h, per_100k), bt_hist_value(bt_hist_index(1000000)));
     }
     assert_int_equal(bt_hist_percentile(h, 50001), bt_hist_value(bt_hist_index(5000000)));
+    for (int i = 2; i < 100001; i++) { // one of 100,001 is a little less than 0.001 %, so two are asked for
+        bt_hist_record(h, 5000000);
+    }
+    assert_int_equal(bt_hist_percentile(h, 1), bt_hist_value(bt_hist_index(5000000)));
     free(h);
 }
 

@@ -197,6 +197,13 @@ static void arena_measures_and_refuses_overflow(void **state)
     assert_ptr_equal(bt_mem_take(&m, 65), mem + 64);
     assert_null(bt_mem_take(&m, 1));
     assert_true(m.overflowed);
+    for (int before = 0; before < 2; before++) { // more than there are numbers: by itself, or with what is used already
+        bt_mem_init(&m, NULL, 0);
+        bt_mem_take(&m, before ? 64 : 0);
+        assert_null(bt_mem_take(&m, before ? SIZE_MAX - 63 : SIZE_MAX));
+        assert_true(m.overflowed);
+        assert_int_equal(m.used, before ? 64 : 0);
+    }
     free(mem);
 }
 

@@ -27,6 +27,7 @@ static enum bt_reply_state feed(struct bt_reply *r, enum bt_reply_protocol proto
         assert_true(s != BT_REPLY_MORE || took == part);
         *used += took;
     }
+    assert_int_equal(s == BT_REPLY_BAD, r->bad != NULL && strlen(r->bad) > 10); // what is bad is said in words
     return s;
 }
 

@@ -19,13 +19,16 @@ static void r396_words_and_commands_are_found(void **state)
     (void)state;
     assert_true(reads("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$0\r\n\r\n"));
     assert_int_equal(out.commands, 2);
+    assert_null(out.why);
     assert_int_equal(out.words, 3);
     assert_int_equal(out.command[0].count, 2);
     assert_int_equal(out.command[1].first, 2);
     assert_memory_equal(out.word[0].p, "GET", 3);
     assert_int_equal(out.word[2].n, 0);
+    assert_false(reads("x"));
     assert_true(reads("*1\r\n$7\r\na\r\n$1\r\n\r\n")); // a word may hold anything
     assert_int_equal(out.words, 1);
+    assert_null(out.why);
 }
 
 static void r396_what_is_none_is_named_by_its_byte(void **state)

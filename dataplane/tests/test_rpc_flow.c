@@ -440,6 +440,16 @@ static void f49_servers_come_and_go_and_are_bounded(void **state)
     struct bt_addr last = server(5000);
     bt_fc_target_signalled(&t, now, &last, bt_fc_write_tokens(4));
     assert_int_equal(takes(&t, now, &wait), 4); // what the others said is no news
+    now++;
+    // Each of them has a request now; who takes the place of one of them owes no answer.
+    for (uint32_t i = 0; i < BT_FC_VOICES; i++) {
+        struct bt_addr s = server(6000 + i);
+        bt_fc_target_signalled(&t, now, &s, bt_fc_write_tokens(1));
+    }
+    assert_int_equal(takes(&t, now, &wait), BT_FC_VOICES);
+    struct bt_addr one_more = server(7000);
+    bt_fc_target_signalled(&t, now + 1, &one_more, bt_fc_write_tokens(2));
+    assert_int_equal(takes(&t, now + 1, &wait), 2);
 }
 
 /* A server that was not heard for a second is not there any more; one that was, a moment less ago, is. */

@@ -461,6 +461,7 @@ static void r223_a_stalled_loop_fails_open(void **state)
     assert_int_equal(a.stalls, 1);
     assert_int_equal(a.decisions, decisions); /* what was counted meanwhile says nothing */
     assert_true(share(&a, now + 3 * SEC, 0) == 0);
+    assert_true(a.state.admit == 1); /* and all are let in, until the loop says otherwise */
 }
 
 static void a_configuration_is_judged(void **state)

@@ -249,6 +249,51 @@ static void k17_transparent_without_room_goes_as_it_came(void **state)
     }
 }
 
+/* K-17: and of a size that its own network carries, which is more than others' where the device's frames are longer. */
+static void k17_without_room_means_of_its_own_frames(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t most, body;
+        bool goes;
+    } rows[] = {{1600, 1590, true}, {1600, 1593, false}, {1400, 1390, true}, {1400, 1393, false}, {0, 1464, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct bed b;
+        bed_defaults(&b, 1, 1);
+        b.config.forwarding = BT_FORWARD_TRANSPARENT;
+        b.config.max_payload = rows[i].most;
+        bed_build(&b);
+        bed_join_all(&b, 1);
+        uint8_t request[8 + 1600] = {0xcc, 8, 0, 0xc0, 0, 7, 0, 1};
+        bed_request_bytes(&b, &b.client, request, 8 + rows[i].body);
+        assert_int_equal(bed_take(&b), rows[i].goes ? 0 : -1);
+        assert_int_equal(bed_counter(&b, BT_RC_FORWARDED_BARE), rows[i].goes);
+        bed_close(&b);
+    }
+}
+
+/* A DROP is written where its request stood: one that leaves no room for it gets none, and is counted all the same. */
+static void r12_a_drop_has_room_or_is_not_sent(void **state)
+{
+    (void)state;
+    struct bed b;
+    bed_open(&b, 1, 1);
+    for (uint32_t room = 12; room <= 17; room++) {
+        uint8_t request[12] = {0xcc, 8, 9, 0xc0, 0, 7, 0, 1}; /* a policy that nobody knows */
+        struct bt_pkt *pkt = bt_pool_get(b.pool);
+        assert_non_null(pkt);
+        memcpy(pkt->data, request, sizeof request);
+        pkt->len = sizeof request;
+        pkt->room_after = room - 12;
+        pkt->src = b.client;
+        pkt->dst = b.requests;
+        bt_router_request(b.r, b.now, pkt, &b.out);
+        assert_int_equal(bed_counter(&b, BT_RC_DROP_POLICY), room - 11);
+        assert_int_equal(bed_take_drop(&b, 7), room >= 16);
+    }
+    bed_close(&b);
+}
+
 /* K-18: each packet is in one counter, whatever it is, and each request has one end. */
 static void k18_each_packet_is_counted_once(void **state)
 {
@@ -319,6 +364,8 @@ int main(void)
         cmocka_unit_test(r4_transparent_keeps_the_source_and_names_the_router),
         cmocka_unit_test(r4_no_room_for_the_options_gets_drop),
         cmocka_unit_test(k17_transparent_without_room_goes_as_it_came),
+        cmocka_unit_test(k17_without_room_means_of_its_own_frames),
+        cmocka_unit_test(r12_a_drop_has_room_or_is_not_sent),
         cmocka_unit_test(k18_each_packet_is_counted_once),
         cmocka_unit_test(r4_header_above_64_bytes_gets_drop),
     };
