@@ -130,17 +130,22 @@ static void help_of(const struct options_bed *b, char *help, size_t len)
     assert_true(strlen(help) < len - 1);
 }
 
+// "--name=VALUE   what it does (default X)"
 static void in_help(const struct option_row *r, const char *help)
 {
     char row[100], want[200];
     snprintf(row, sizeof row, "\n  --%s%s", r->name, r->kind != BT_CLI_FLAG ? "=" : " ");
     const char *at = strstr(help, row);
     assert_non_null(at);
-    const char *end = strstr(at + 1, "\n  --");
-    const char *normal = strstr(at, " (default ");
-    snprintf(want, sizeof want, " (default %s)\n", r->normal != NULL ? r->normal : "");
-    if (r->normal != NULL ? normal == NULL || strncmp(normal, want, strlen(want)) != 0
-                          : normal != NULL && normal < end) {
+    const char *value = at + strlen(row), *says = value + strcspn(value, " \n");
+    bool has_value = says != value;
+    says += strspn(says, " \n");
+    const char *end = says + strcspn(says, "\n"), *normal = strstr(says, " (default ");
+    normal = normal != NULL && normal < end ? normal : end;
+    snprintf(want, sizeof want, " (default %s)", r->normal != NULL ? r->normal : "");
+    bool right =
+        r->normal != NULL ? strncmp(normal, want, strlen(want)) == 0 && normal + strlen(want) == end : normal == end;
+    if (!right || normal - says < 8 || has_value == (r->kind == BT_CLI_FLAG)) {
         fail_msg("--%s: --help says \"%.160s\"", r->name, at);
     }
 }
@@ -155,15 +160,25 @@ void options_hold(const struct options_bed *b, const struct option_row *rows, si
     }
 }
 
-void options_are(const struct options_bed *b, size_t n)
+void options_are(const struct options_bed *b, size_t n, const char *headings, const char *more)
 {
     static char help[16384];
-    size_t lines = 0;
+    size_t lines = 0, len = 0;
+    char found[300] = "";
     help_of(b, help, sizeof help);
     for (const char *at = help; (at = strstr(at, "\n  --")) != NULL; at++) {
         lines++;
     }
     assert_int_equal(lines, n + 2); // --help and --version are every program's
+    for (const char *at = help; (at = strstr(at, ":\n  --")) != NULL; at++) {
+        const char *from = at;
+        while (from[-1] != '\n') {
+            from--;
+        }
+        len += (size_t)snprintf(found + len, sizeof found - len, "%.*s|", (int)(at - from), from);
+    }
+    assert_string_equal(found, headings);
+    assert_non_null(strstr(help, more));
 }
 
 size_t options_network(const struct bt_network_options *o, const char *with, struct option_row *rows)

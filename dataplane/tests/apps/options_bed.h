@@ -28,8 +28,8 @@ struct option_row {
 // Each row can be given and is taken up to its bounds, not past them, and is in --help with what holds without it.
 void options_hold(const struct options_bed *b, const struct option_row *rows, size_t n);
 
-// --help has n options and no others.
-void options_are(const struct options_bed *b, size_t n);
+// --help has n options and no others, under these headings, separated by |, and says `more` behind them.
+void options_are(const struct options_bed *b, size_t n, const char *headings, const char *more);
 
 // The rows of bt_network_rows but --driver, of a program whose --address is an IPv4 one; `with` is what DPDK needs.
 // Returns how many can be given in this build.

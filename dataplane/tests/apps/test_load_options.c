@@ -64,7 +64,10 @@ static void every_option_is_taken_up_to_its_bounds(void **state)
     options_hold(&bed, rows, sizeof rows / sizeof rows[0]);
     options_hold(&bed, network, n);
     options_hold(&agent, agent_rows, sizeof agent_rows / sizeof agent_rows[0]);
-    options_are(&bed, (sizeof rows + sizeof agent_rows) / sizeof rows[0] + OPTIONS_NETWORK + 1);
+    options_are(
+        &bed, (sizeof rows + sizeof agent_rows) / sizeof rows[0] + OPTIONS_NETWORK + 1,
+        "Where|DPDK port (--driver=dpdk)|Load|As an agent of lancet (docs/reference/lancet-agent.md)|Output|General|",
+        "\nExit status: 0 finished, 1 failed or nothing was ever answered, 2 bad command line.\n");
 }
 
 static void what_does_not_go_together_is_named(void **state)

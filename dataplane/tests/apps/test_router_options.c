@@ -42,7 +42,9 @@ static void every_option_is_taken_up_to_its_bounds(void **state)
     (void)state;
     options_hold(&bed, rows, sizeof rows / sizeof rows[0]);
     options_hold(&bed, network, n);
-    options_are(&bed, sizeof rows / sizeof rows[0] + OPTIONS_NETWORK + 1);
+    options_are(&bed, sizeof rows / sizeof rows[0] + OPTIONS_NETWORK + 1,
+                "Network|DPDK port (--driver=dpdk)|Configuration|Life|General|",
+                "\nExit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.\n");
 }
 
 static void what_cannot_be_meant_is_named(void **state)

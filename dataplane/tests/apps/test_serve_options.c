@@ -13,6 +13,7 @@ const bool serve_has_stack = true; // stack.c's, which is not asked for anything
 
 #define COMPLETION "--mode=run-to-completion"
 #define STEALING   "--mode=work-stealing"
+#define HEADINGS   "Network|DPDK port (--driver=dpdk)|Work|Threads|Flow control|Routers and configuration|Life|General|"
 #define DPDK       "--driver=dpdk --dpdk-port=net_null0"
 
 static struct serve_options o;
@@ -69,7 +70,10 @@ static void every_option_is_taken_up_to_its_bounds(void **state)
     (void)state;
     options_hold(&bed, rows, sizeof rows / sizeof rows[0]);
     options_hold(&bed, network, n);
-    options_are(&bed, sizeof rows / sizeof rows[0] + OPTIONS_NETWORK + 1);
+    options_are(&bed, sizeof rows / sizeof rows[0] + OPTIONS_NETWORK + 1, HEADINGS,
+                "Service times: " SERVICE_TIME_FORMS ".\n");
+    options_are(&bed, sizeof rows / sizeof rows[0] + OPTIONS_NETWORK + 1, HEADINGS,
+                "\nExit status: 0 stopped by SIGTERM or SIGINT, 1 failed while running, 2 bad command line.\n");
 }
 
 #define ROUTERS_16                                                                                                     \
