@@ -153,6 +153,11 @@ static void what_is_missing_or_against_the_rest_is_named(void **state)
     static const char family[] = "is not of the VIP's family: IPv4 and IPv6 each need their own (C-9)";
     (void)state;
     refused("{}", "vips", "is required");
+    refused("{\"vips\":[]}", "vips", "must name at least one VIP");
+    refused(
+        "{\"vips\":[{\"address\":\"10.0.0.9\",\"port\":80,\"servers\":[]},"
+        "{\"address\":\"10.0.0.9\",\"port\":81,\"servers\":[]},{\"address\":\"10.0.0.9\",\"port\":80,\"servers\":[]}]}",
+        "vips[2]", "has address and port of an earlier one");
     refused("{\"vips\":[{\"port\":80,\"servers\":[]}]}", "vips[0].address", "is required");
     refused("{\"vips\":[{\"address\":\"10.0.0.9\",\"port\":80}]}", "vips[0].servers", "is required");
     refused("{\"vips\":[{\"address\":\"10.0.0.9\",\"port\":80,\"servers\":[{}]}]}", "vips[0].servers[0].address",

@@ -202,11 +202,8 @@ static void keys_are_16_to_64_bytes_and_the_previous_one_may_be_missing(void **s
     static const struct {
         const char *key, *previous;
         uint32_t len, previous_len;
-    } good[] = {{K16, NULL, 16, 0},
-                {K16 "\r\n", "", 16, 0},
-                {K64, K16 "\n\n", 64, 16},
-                {K16 "\n" K16, K64, 33, 64},
-                {K64 "\n\r\n\r\n\r\n", K16, 64, 16}};
+    } good[] = {{K16, NULL, 16, 0},          {K16 "\r\n", "", 16, 0},        {K64, K16 "\n\n", 64, 16},
+                {K16 "\n" K16, K64, 33, 64}, {K16 "\t", K16 "\v\r", 17, 17}, {K64 "\n\r\n\r\n\r\n", K16, 64, 16}};
     struct bt_crab_secret s[BT_CRAB_SECRETS];
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
