@@ -117,6 +117,9 @@ static void the_control_socket_is_told_of_all_sockets_together(void **state)
     assert_ptr_equal(load_ctl_app.slices(&bed.app, "latency"), &bed);
     assert_null(load_ctl_app.slices(&bed.app, "service"));
     bed.app.slices = NULL;
+    assert_string_equal(load_ctl_app.role, "load");
+    assert_string_equal(load_ctl_app.histogram_source, "Client");
+    assert_string_equal(load_ctl_app.histogram_names, "latency");
     load_bed_pass(MS);
     load_bed_close();
 }
