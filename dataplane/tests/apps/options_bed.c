@@ -2,13 +2,12 @@
 // See options_bed.h.
 #include "options_bed.h"
 
+#include "captured.h"
 #include "shell/network_dpdk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { WORDS_MAX = 24 };
 
@@ -17,22 +16,16 @@ static enum bt_cli_result read_line(const struct options_bed *b, const char *giv
 {
     static char line[2048];
     char *argv[WORDS_MAX + 1] = {0}, *save = NULL;
-    int argc = 0, file = memfd_create("said", MFD_CLOEXEC), kept = dup(fd);
+    int argc = 0;
     bool help = strcmp(given, "--help") == 0; // which says what holds before anything was given
     snprintf(line, sizeof line, "%s %s %s", b->program, help ? "" : b->needed, given);
     for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
         assert_true(argc < WORDS_MAX);
         argv[argc++] = word;
     }
-    fflush(stdout);
-    assert_int_equal(dup2(file, fd), fd);
+    struct captured c = captured_begin(fd);
     enum bt_cli_result result = b->read(argc, argv);
-    fflush(stdout);
-    dup2(kept, fd);
-    ssize_t n = pread(file, said, len - 1, 0);
-    said[n > 0 ? n : 0] = '\0';
-    close(kept);
-    close(file);
+    captured_end(&c, said, len);
     return result;
 }
 

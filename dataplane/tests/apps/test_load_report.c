@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "bobtail-load/load_app.h"
+#include "captured.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,18 +24,9 @@ uint64_t load_connections_too_long(const struct load_app *of)
 static const char *said(int fd, void (*print)(void))
 {
     static char text[16384];
-    FILE *f = tmpfile();
-    int kept = dup(fd);
-    assert_non_null(f);
-    fflush(stdout);
-    assert_int_equal(dup2(fileno(f), fd), fd);
+    struct captured c = captured_begin(fd);
     print();
-    fflush(stdout);
-    dup2(kept, fd);
-    close(kept);
-    ssize_t n = pread(fileno(f), text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    fclose(f);
+    captured_end(&c, text, sizeof text);
     return text;
 }
 
