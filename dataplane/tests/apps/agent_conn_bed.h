@@ -23,7 +23,7 @@ extern struct agent_bed bed;
 // With more fields of "configure" (`"outstanding":4`), and a measurement of ten samples that is open. R2P2: the peer is
 // a datagram socket.
 void agent_bed_open(const char *protocol, const char *more);
-void agent_bed_close(void);
+void agent_bed_close(void); // every descriptor is closed that was opened since
 
 // Waits for what the kernel has to tell of the connection and hands it over, once.
 void agent_bed_event(void);
