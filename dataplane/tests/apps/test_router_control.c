@@ -94,6 +94,10 @@ static void admission_and_hedging_are_as_the_document_says(void **state)
     assert_int_equal(h->budget_percent, 12);
     assert_int_equal(h->per_100k, 60000);
     assert_int_equal(h->probe_per_million, 13);
+    c.service.admission.given = c.service.hedging.given = false; // what is not there says nothing
+    assert_true(apply(&c));
+    assert_int_equal(bed.applied.admission.mode, BT_ADMISSION_OBSERVE);
+    assert_int_equal(bed.applied.hedging.mode, BT_HEDGING_OFF);
 }
 
 static void refused(const struct bt_config *c, const char *field, const char *message)
