@@ -6,6 +6,7 @@
 #include "shell/network_dpdk.h"
 #include "tcp/lwip/sizes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,22 @@ static void tcp_has_its_own_needs(void **state)
     }
 }
 
+static void sockets_have_no_use_for_the_options_of_a_port(void **state)
+{
+    static const char *const options[][2] = {
+        {"dpdk-port", "net_null0"}, {"dpdk-pci-file", "f"},   {"dpdk-prefix", "16"},      {"dpdk-gateway", "10.0.0.1"},
+        {"dpdk-queues", "2"},       {"dpdk-buffers", "4096"}, {"dpdk-checksums", "none"}, {"dpdk-hugepages", "off"},
+        {"dpdk-memory", "64"},      {"dpdk-link-wait", "5s"}, {"dpdk-eal", "--no-huge"},
+    };
+    char given[60], why[80];
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        snprintf(given, sizeof given, "--%s=%s", options[i][0], options[i][1]);
+        snprintf(why, sizeof why, "--%s: needs --driver=dpdk", options[i][0]);
+        options_refused(&bed, &(struct option_refusal){given, why}, 1);
+    }
+}
+
 static void a_dpdk_port_has_its_own_needs(void **state)
 {
     static const struct option_refusal refusals[] = {
@@ -250,6 +267,7 @@ int main(void)
         cmocka_unit_test(every_option_is_taken_up_to_its_bounds),
         cmocka_unit_test(what_does_not_go_together_is_named),
         cmocka_unit_test(tcp_has_its_own_needs),
+        cmocka_unit_test(sockets_have_no_use_for_the_options_of_a_port),
         cmocka_unit_test(a_dpdk_port_has_its_own_needs),
         cmocka_unit_test(threads_ports_and_batch_follow_from_the_mode),
         cmocka_unit_test(what_options_say_is_ready_for_use),
