@@ -221,6 +221,48 @@ static void not_alive(const char *path, const char *why)
     assert_string_equal(said, want);
 }
 
+// A program that says anything at all, or with `speaks` NULL hangs up.
+static const char *speaks;
+
+static void *answer_once(void *arg)
+{
+    char asked[100] = "";
+    int fd = accept(*(const int *)arg, NULL, NULL);
+    ssize_t n = recv(fd, asked, sizeof asked - 1, 0);
+    assert_true(n > 0 && strcmp(asked, "{\"v\":1,\"op\":\"state\"}") == 0);
+    if (speaks != NULL) {
+        assert_int_equal(send(fd, speaks, strlen(speaks), MSG_NOSIGNAL), strlen(speaks));
+    }
+    close(fd);
+    return NULL;
+}
+
+static void who_answers_is_alive(void **state)
+{
+    char folder[] = "/tmp/bobtail-alive-XXXXXX";
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    pthread_t t;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s/sock", folder);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        speaks = i == 0 ? "{}" : NULL;
+        assert_int_equal(pthread_create(&t, NULL, answer_once, &fd), 0);
+        struct captured c = captured_begin(2);
+        bool alive = bt_alive(sa.sun_path);
+        captured_end(&c, said, sizeof said);
+        assert_int_equal(pthread_join(t, NULL), 0);
+        assert_int_equal(alive, i == 0);
+        assert_int_equal(said[0] == '\0', i == 0);
+    }
+    close(fd);
+    unlink(sa.sun_path);
+    rmdir(folder);
+}
+
 static void who_does_not_answer_is_not_alive(void **state)
 {
     char path[200], folder[] = "/tmp/bobtail-alive-XXXXXX";
@@ -270,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_list_of_cpus_is_written_as_far_as_it_fits),
         cmocka_unit_test(sockets_are_a_network_with_packets_for_each_thread),
         cmocka_unit_test(a_network_that_is_too_large_is_refused),
+        cmocka_unit_test(who_answers_is_alive),
         cmocka_unit_test(who_does_not_answer_is_not_alive),
         cmocka_unit_test(a_line_of_text_has_its_time_program_and_level),
     };
