@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the programs ask of the system: CPUs, networks of Linux sockets, whether another program is alive; and the lines
-// of their logs.
+// What the programs ask of the system: CPUs and networks of Linux sockets; and the lines of their logs.
 #include "unit.h"
 
 #include "captured.h"
-#include "shell/alive.h"
 #include "shell/cpus.h"
 #include "shell/log.h"
 #include "shell/network.h"
@@ -13,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 static const struct bt_cli program = {.name = "program"};
@@ -210,81 +206,6 @@ static void a_network_that_is_too_large_is_refused(void **state)
 #endif
 }
 
-static void not_alive(const char *path, const char *why)
-{
-    char want[400];
-    struct captured c = captured_begin(2);
-    bool alive = bt_alive(path);
-    captured_end(&c, said, sizeof said);
-    assert_false(alive);
-    snprintf(want, sizeof want, "%s: %s\n", path, why);
-    assert_string_equal(said, want);
-}
-
-// A program that says anything at all, or with `speaks` NULL hangs up.
-static const char *speaks;
-
-static void *answer_once(void *arg)
-{
-    char asked[100] = "";
-    int fd = accept(*(const int *)arg, NULL, NULL);
-    ssize_t n = recv(fd, asked, sizeof asked - 1, 0);
-    assert_true(n > 0 && strcmp(asked, "{\"v\":1,\"op\":\"state\"}") == 0);
-    if (speaks != NULL) {
-        assert_int_equal(send(fd, speaks, strlen(speaks), MSG_NOSIGNAL), strlen(speaks));
-    }
-    close(fd);
-    return NULL;
-}
-
-static void who_answers_is_alive(void **state)
-{
-    char folder[] = "/tmp/bobtail-alive-XXXXXX";
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    pthread_t t;
-    (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(sa.sun_path, sizeof sa.sun_path, "%s/sock", folder);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
-    assert_int_equal(listen(fd, 4), 0);
-    for (unsigned i = 0; i < 2; i++) {
-        speaks = i == 0 ? "{}" : NULL;
-        assert_int_equal(pthread_create(&t, NULL, answer_once, &fd), 0);
-        struct captured c = captured_begin(2);
-        bool alive = bt_alive(sa.sun_path);
-        captured_end(&c, said, sizeof said);
-        assert_int_equal(pthread_join(t, NULL), 0);
-        assert_int_equal(alive, i == 0);
-        assert_int_equal(said[0] == '\0', i == 0);
-    }
-    close(fd);
-    unlink(sa.sun_path);
-    rmdir(folder);
-}
-
-static void who_does_not_answer_is_not_alive(void **state)
-{
-    char path[200], folder[] = "/tmp/bobtail-alive-XXXXXX";
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    (void)state;
-    memset(path, 'x', sizeof path);
-    path[sizeof sa.sun_path] = '\0';
-    not_alive(path, "socket: File name too long");
-    path[sizeof sa.sun_path - 1] = '\0';
-    not_alive(path, "connect: No such file or directory");
-    assert_non_null(mkdtemp(folder));
-    snprintf(sa.sun_path, sizeof sa.sun_path, "%s/sock", folder);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
-    not_alive(sa.sun_path, "connect: Connection refused");
-    assert_int_equal(listen(fd, 4), 0);
-    not_alive(sa.sun_path, "receive: no answer in 2 s: the program hangs");
-    close(fd);
-    unlink(sa.sun_path);
-    rmdir(folder);
-}
-
 static void a_line_of_text_has_its_time_program_and_level(void **state)
 {
     (void)state;
@@ -312,8 +233,6 @@ int main(void)
         cmocka_unit_test(a_list_of_cpus_is_written_as_far_as_it_fits),
         cmocka_unit_test(sockets_are_a_network_with_packets_for_each_thread),
         cmocka_unit_test(a_network_that_is_too_large_is_refused),
-        cmocka_unit_test(who_answers_is_alive),
-        cmocka_unit_test(who_does_not_answer_is_not_alive),
         cmocka_unit_test(a_line_of_text_has_its_time_program_and_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
