@@ -123,6 +123,19 @@ class Modes(ServeBed):
             self.assertEqual(p.wait(60), 1, mode)
             self.assertIn(ip(1) + ":8001", self.said(mode))
 
+    def test_what_cannot_be_opened_ends_it(self):
+        for mode, options in MODES.items():
+            for bad, why in (("--ctl=/nonexistent/x.sock", "create its folder"), ("--config=/nonexistent.json", "--config=/nonexistent.json: "),
+                             ("--key-dir=/nonexistent", None)):
+                name = mode + bad.replace("/", "_")
+                p = self.start(name, [program("bobtail-serve"), "--address=" + ip(1), "--ctl=", bad, *options])
+                if why is None:  # nobody asked for a key yet
+                    wait_for("it runs", lambda n=name: "version" in self.said(n))
+                    self.terminate(name)
+                    continue
+                self.assertEqual(p.wait(60), 1, name)
+                self.assertIn(why, self.said(name))
+
 
 class Tcp(ServeBed):
     def tcp(self, protocol, *options):
