@@ -81,7 +81,7 @@ class Modes(ServeBed):
             self.ask(s, 2, b"x", 8001, marked)
             h = c.ask("histogram", name="service", windowSeconds=600)["histogram"]
             self.assertEqual(h["total"], 2, mode)
-            self.assertGreaterEqual(h["sumNanoseconds"], 302000000 - 2, mode)  # never shorter
+            self.assertGreater(h["sumNanoseconds"], 250000000, mode)  # the second one took its own time
             self.assertEqual(c.ask("histogram", name="latency", windowSeconds=600)["histogram"]["total"], 2, mode)
             self.assertEqual(c.ask("histogram", name="hold", windowSeconds=1)["error"]["code"], "UnknownHistogram")
             self.terminate(mode)
