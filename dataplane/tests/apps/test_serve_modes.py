@@ -206,6 +206,10 @@ class Tcp(ServeBed):
                 s.shutdown(socket.SHUT_WR)
             self.assertTrue(self.closed(s), reason)
             wait_for(reason, lambda r=reason: c.counter("server_connections_closed_total", reason=r) == 1)
+        reasons = {(x["name"], x["labels"]["reason"]) for x in c.ask("counters")["counters"] if x["name"].startswith(("server_conn", "server_packets_d"))
+                   and x["labels"]}
+        closed = ("malformed", "too_long", "cut", "refused", "memory", "full", "reset")
+        self.assertEqual(reasons, {("server_packets_dropped_total", "not_tcp"), *(("server_connections_closed_total", r) for r in closed)})
         held = [self.dial(), self.dial()]
         for s in held:
             self.exchange(s, b"\0\0\0\1x", b"\0\0\0\1x")
