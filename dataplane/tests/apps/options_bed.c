@@ -11,6 +11,24 @@
 
 enum { WORDS_MAX = 24 };
 
+enum bt_cli_result __real_bt_cli_parse(const struct bt_cli *p, int argc, char **argv);
+enum bt_cli_result __wrap_bt_cli_parse(const struct bt_cli *p, int argc, char **argv);
+
+// The linker puts this in the place of bt_cli_parse: a row that is no number has no bounds, which nobody would look at.
+enum bt_cli_result __wrap_bt_cli_parse(const struct bt_cli *p, int argc, char **argv)
+{
+    for (size_t i = 0; i < p->n_options; i++) {
+        const struct bt_cli_option *o = &p->options[i];
+        bool number = (o->kind >= BT_CLI_U32 && o->kind <= BT_CLI_DURATION) && o->kind != BT_CLI_U64;
+        if (!number && (o->min != 0 || o->max != 0)) {
+            fail_msg("--%s has bounds, and is no number", o->name);
+        }
+        assert_true((o->name != NULL) == (o->kind != BT_CLI_HEADING) && (o->name != NULL) == (o->to != NULL));
+        assert_true(o->choices == NULL || (o->kind != BT_CLI_FLAG && o->kind != BT_CLI_HEADING));
+    }
+    return __real_bt_cli_parse(p, argc, argv);
+}
+
 // What it wrote to the descriptor (1 or 2); the words stay, since options point to them.
 static enum bt_cli_result read_line(const struct options_bed *b, const char *given, int fd, char *said, size_t len)
 {
