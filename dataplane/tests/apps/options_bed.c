@@ -188,6 +188,8 @@ void options_are(const struct options_bed *b, size_t n, const char *headings, co
         }
         len += (size_t)snprintf(found + len, sizeof found - len, "%.*s|", (int)(at - from), from);
     }
+    const char *summary = strchr(help, '\n') + 1; // below "Usage: …"
+    assert_true(strcspn(summary, "\n") > 20);
     assert_string_equal(found, headings);
     assert_non_null(strstr(help, more));
 }

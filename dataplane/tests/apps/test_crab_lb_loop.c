@@ -168,6 +168,24 @@ static void without_buffers_it_goes_on(void **state)
     }
 }
 
+static void answers_to_probes_are_told_by_what_they_were(void **state)
+{
+    struct bt_crab_prober *p = &bed.app.prober;
+    (void)state;
+    p->sent = 11;
+    p->answered = 12;
+    p->refused = 13;
+    p->silent = 14;
+    p->unasked = 15;
+    assert_int_equal(told("crab_probes_total", NULL), 11);
+    assert_int_equal(told("crab_probe_answers_total", "accepted"), 12);
+    assert_int_equal(told("crab_probe_answers_total", "refused"), 13);
+    assert_int_equal(told("crab_probe_answers_total", "silent"), 14);
+    assert_int_equal(told("crab_probe_answers_total", "unasked"), 15);
+    p->n = 9;
+    assert_int_equal(told("crab_servers", "down"), 5); // less those that are up in two pools
+}
+
 static void it_has_an_age_and_no_histograms(void **state)
 {
     struct bt_ctl_state st = {.is_router = false};
@@ -176,6 +194,7 @@ static void it_has_an_age_and_no_histograms(void **state)
     assert_int_equal(st.uptime_ns, 5);
     assert_null(lb_ctl_app.slices(&bed.app, "latency"));
     lb_ctl_app.leave(&bed.app); // it holds nothing
+    assert_true(lb_ctl_app.now(NULL) != 0);
     assert_string_equal(lb_ctl_app.role, "crab-lb");
     assert_string_equal(lb_ctl_app.histogram_names, "none");
 }
@@ -190,6 +209,7 @@ int main(void)
         TEST(probes_leave_by_the_port_of_tcp),
         TEST(tcp_to_itself_is_an_answer_and_the_rest_is_balanced),
         TEST(without_buffers_it_goes_on),
+        TEST(answers_to_probes_are_told_by_what_they_were),
         TEST(it_has_an_age_and_no_histograms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -234,6 +234,7 @@ static void what_finds_no_connection_keeps_its_time_and_is_given_up_late(void **
 {
     (void)state;
     frees = false;
+    w.last_sent_ns = 5; // which says nothing of a request that never left
     rate(1000);
     assert_true(agent_window_open(&agent, 10, 1, 1000 * MS));
     run(30 * MS + 500 * US);

@@ -4,6 +4,8 @@
 
 #include "bobtail-load/load_app.h"
 
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct load_options o;
@@ -98,6 +100,16 @@ static void what_does_not_go_together_is_named(void **state)
     options_taken(&bed, "--legacy --policy=sticky");
     options_taken(&bed, "--request-bytes=2000 --max-message=2000");
     assert_true(o.seed != 0); // taken at random
+    cpu_set_t allowed;
+    char cpu[20];
+    unsigned first = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    while (!CPU_ISSET(first, &allowed)) {
+        first++;
+    }
+    snprintf(cpu, sizeof cpu, "--cpus=%u", first);
+    options_taken(&bed, cpu); // it has one thread
+    options_taken(&agent, cpu);
     options_taken(&bed, "--seed=9");
     assert_int_equal(o.seed, 9);
 }
