@@ -77,6 +77,14 @@ static void answer_http(const struct serve_app *app, struct bobtail_request *req
     }
 }
 
+// A store that wants no answer ends with this word; a key may be called so, too.
+static bool wants_none(const char *arguments)
+{
+    static const char word[] = " noreply";
+    size_t n = strlen(arguments), len = sizeof word - 1;
+    return n > len && strcmp(arguments + n - len, word) == 0;
+}
+
 /* Nothing is kept: every key is unknown, and whatever is stored is forgotten. */
 static void answer_memcached(const struct serve_app *app, struct bobtail_request *request)
 {
@@ -96,7 +104,7 @@ static void answer_memcached(const struct serve_app *app, struct bobtail_request
             says = table[i].says;
         }
     }
-    bool quiet = strstr(line + n, " noreply") != NULL;
+    bool quiet = wants_none(line + n) && strncmp(line, "get", 3) != 0;
     bobtail_reply(request, says, quiet ? 0 : strlen(says));
 }
 

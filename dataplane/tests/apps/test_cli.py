@@ -120,6 +120,21 @@ class CommandLine(Bed):
                      "--rate=500", "--timeout=200ms")  # of a Poisson process with six requests one in 400 has none
         self.failure("no.such.name.invalid", "bobtail-load", "--target=no.such.name.invalid", "--resolve-patience=0")
 
+    def test_load_that_cannot_write_or_open_exits_with_1(self):
+        t = "--target=" + ip(9)
+        self.failure("--slice-output=/nonexistent/x: No such file", "bobtail-load", t, "--slice-output=/nonexistent/x")
+        self.failure("--outcome-log=/nonexistent/x: No such file", "bobtail-load", t, "--outcome-log=/nonexistent/x")
+        self.failure("create its folder", "bobtail-load", t, "--ctl=/nonexistent/x.sock")
+        self.failure("192.0.2.1:", "bobtail-load", t, "--address=192.0.2.1")
+        self.start_server(1)
+        self.ctl("server-1")
+        load = ["--target=" + ip(1), "--duration=200ms", "--warmup=0", "--rate=200", "--arrivals=fixed", "--timeout=20s"]
+        self.failure("--outcome-log=/dev/full: could not be written whole", "bobtail-load", *load, "--outcome-log=/dev/full")
+        p = run("bobtail-load", *load, timeout=60)  # the same that can
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertRegex(p.stdout, r"\Aoffered              39   \(200.0/s for 0.2 s\)\nsent                 39\n")
+        self.assertRegex(p.stdout, r"\n%s:8000 +39 " % ip(1).replace(".", r"\."))
+
     def test_ports_that_the_kernel_gives_to_anybody_are_warned_of(self):
         with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
             low, high = map(int, f.read().split())

@@ -219,6 +219,14 @@ static void configurations_in_memfds_must_be_sealed(void **state)
     expect_error(&b, request, &fds[1], 1, "InvalidRequest", "size"); // shorter than it says
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);         // no memfd at all
     expect_error(&b, request, &file, 1, "InvalidRequest", "memfd");
+    for (unsigned i = 0; i < 3; i++) {
+        static const char *const sizes[] = {"0", "-1", "1048577"};
+        snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%s}", hash,
+                 sizes[i]);
+        expect_error(&b, request, fds, 1, "InvalidRequest", "size");
+    }
+    snprintf(request, sizeof request, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"memfd\":true,\"size\":%zu}", hash,
+             len);
     assert_int_equal(b.applied, 0);
     cJSON *json = ask_fd(&b, request, fds, 1);
     assert_true(is_ok(json));
@@ -431,7 +439,23 @@ static void a_closed_loop_is_an_error_not_a_hang(void **state)
     (void)state;
     bed_open(&b, false);
     bt_mailbox_close(&b.mailbox);
-    expect_error(&b, "{\"v\":1,\"op\":\"state\"}", NULL, 0, "Internal", "");
+    size_t len;
+    char *good = bed_document(&len), *apply = bed_apply_request(good, NULL);
+    const char *const requests[] = {
+        "{\"v\":1,\"op\":\"state\"}",
+        "{\"v\":1,\"op\":\"counters\"}",
+        "{\"v\":1,\"op\":\"leave\"}",
+        "{\"v\":1,\"op\":\"traces\",\"after\":0}",
+        "{\"v\":1,\"op\":\"histogram\",\"name\":\"latency\",\"windowSeconds\":5}",
+        "{\"v\":1,\"op\":\"histogram\",\"name\":\"class3\"}",
+        apply,
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        expect_error(&b, requests[i], NULL, 0, "Internal", "");
+    }
+    assert_int_equal(b.applied + b.left, 0);
+    free(apply);
+    free(good);
     bed_close(&b);
 }
 

@@ -152,6 +152,28 @@ static void every_fault_is_said_by_its_field(void **state)
     }
 }
 
+/* Whatever is missing at the end, or in the middle of a word, is no document; nothing beyond the end is looked at. */
+static void a_document_that_was_cut_is_refused(void **state)
+{
+    static const char whole[] =
+        "{\"name\":\"oak\",\"any\":-12,\"share\":0.25,\"on\":true,\"kind\":\"Elm\",\"parsed\":\"xyz\","
+        "\"leaves\":[{\"small\":255,\"name\":\"a\"}],\"numbers\":[9,0],\"inner\":{\"small\":2},"
+        "\"note\":{\"a\":[1,null,false]}}";
+    (void)state;
+    for (size_t n = 0; n < sizeof whole - 1; n++) {
+        struct tree t = {.port = 7};
+        struct bt_ctl_error e = {.code = ""};
+        char *cut = malloc(n != 0 ? n : 1); // of its own size, for who looks for reads beyond it
+        memcpy(cut, whole, n);
+        if (bt_shape_read(&tree_shape, &t, cut, n, BT_CTL_INVALID_REQUEST, &e)) {
+            fail_msg("%.*s", (int)n, whole);
+        }
+        assert_non_null(strstr(e.message, "is not valid JSON"));
+        free(t.leaves);
+        free(cut);
+    }
+}
+
 static void an_open_shape_reads_over_what_it_does_not_know(void **state)
 {
     static const struct bt_shape open = {tree_fields, 1, 0, true};
@@ -169,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_value_arrives),
         cmocka_unit_test(every_fault_is_said_by_its_field),
+        cmocka_unit_test(a_document_that_was_cut_is_refused),
         cmocka_unit_test(an_open_shape_reads_over_what_it_does_not_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "api/serve_internal.h"
 #include "base/trace.h"
+#include "ctl/config.h"
 
 static char folder[] = "/tmp/bobtail-control-XXXXXX";
 static char path[sizeof folder + 16];
@@ -22,16 +23,20 @@ static void handle(void *arg, struct bobtail_request *request)
 }
 
 /* Of two ports. */
+static struct bobtail_server_config two_ports(void)
+{
+    return (struct bobtail_server_config){.threads = 2,
+                                          .mode = BOBTAIL_RUN_TO_COMPLETION,
+                                          .packets = 256,
+                                          .max_pending = 64,
+                                          .seed = 7,
+                                          .control = path,
+                                          .handler = handle};
+}
+
 static struct bobtail_server *serve(void)
 {
-    struct bobtail_server_config config = {.threads = 2,
-                                           .mode = BOBTAIL_RUN_TO_COMPLETION,
-                                           .packets = 256,
-                                           .max_pending = 64,
-                                           .seed = 7,
-                                           .control = path,
-                                           .handler = handle};
-    return bed_serve(config, &port);
+    return bed_serve(two_ports(), &port);
 }
 
 /* Its answer, until the next one. */
@@ -155,9 +160,76 @@ static void counters_are_of_all_ports(void **state)
         bed_await(&client, 0);
     }
     says("{\"v\":1,\"op\":\"counters\"}", "{\"name\":\"server_requests_total\",\"labels\":{},\"value\":6}");
+    says("{\"v\":1,\"op\":\"counters\"}", "{\"name\":\"server_replies_total\",\"labels\":{},\"value\":6}");
+    says("{\"v\":1,\"op\":\"counters\"}", "{\"name\":\"io_rx_packets_total\",\"labels\":{},\"value\":6}");
+    says("{\"v\":1,\"op\":\"counters\"}", "{\"name\":\"io_tx_packets_total\",\"labels\":{},\"value\":6}");
     says("{\"v\":1,\"op\":\"counters\"}", "{\"name\":\"server_backlog\",\"labels\":{},\"value\":0}");
     r2p2_endpoint_close(client.ep);
     bobtail_server_close(server);
+}
+
+static const char document[] =
+    "{\"apiVersion\":\"dataplane.bobtail.dev/v1\",\"sources\":[],\"service\":{\"name\":\"echo\",\"namespace\":\"test\","
+    "\"placement\":\"Software\",\"policy\":\"JBSQ\",\"workerQueueDepth\":5,\"centralQueueLimit\":65536,"
+    "\"maxQueueMilliseconds\":20000,\"forwarding\":\"Encapsulated\",\"deviceProfile\":\"Kernel\",\"legacyPeers\":"
+    "\"Deny\","
+    "\"requestTimeoutMilliseconds\":10000,\"workersPerReplica\":2,\"holdBack\":{\"packets\":0,\"microseconds\":0}},"
+    "\"members\":[],\"routers\":[{\"address\":\"127.0.0.1\",\"requestPort\":9,\"feedbackPort\":10,\"name\":\"r\"}],"
+    "\"keyIds\":[]}";
+
+static void in_force_at_every_port(struct bobtail_server *server)
+{
+    struct bt_server_router_state r;
+    serve_hold(server);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(bt_server_router_state(bt_run_server(server->run, i), 0, &r));
+        assert_int_equal(r.router.request.port, 9);
+        assert_int_equal(r.router.feedback.port, 10);
+        assert_true(r.configured);
+        assert_false(bt_server_router_state(bt_run_server(server->run, i), 1, &r));
+    }
+    serve_go(server);
+    says("{\"v\":1,\"op\":\"state\"}", "\"routers\":[{\"address\":\"127.0.0.1:9\"");
+}
+
+/* Whoever speaks to it names its routers; what it was told last is in force again after a restart. */
+static void a_document_is_in_force_at_every_port_and_kept(void **state)
+{
+    char hash[BT_CONFIG_HASH], cache[sizeof path + 8], line[2048];
+    (void)state;
+    snprintf(cache, sizeof cache, "%s.cache", path);
+    bt_config_hash(document, strlen(document), hash);
+    snprintf(line, sizeof line, "{\"v\":1,\"op\":\"apply\",\"hash\":\"%s\",\"config\":%s}", hash, document);
+    struct bobtail_server_config config = two_ports();
+    config.config_cache = cache;
+    struct bobtail_server *server = bed_serve(config, &port);
+    says("{\"v\":1,\"op\":\"state\"}", "\"routers\":[]");
+    says(line, "\"ok\":true");
+    in_force_at_every_port(server);
+    bobtail_server_close(server);
+    server = bed_serve(config, &port);
+    in_force_at_every_port(server);
+    says("{\"v\":1,\"op\":\"state\"}", hash);
+    bobtail_server_close(server);
+    FILE *f = fopen(cache, "w"); // a broken one is not worth an end
+    assert_true(f != NULL && fputs("{", f) >= 0 && fclose(f) == 0);
+    server = bed_serve(config, &port);
+    says("{\"v\":1,\"op\":\"state\"}", "\"routers\":[]");
+    bobtail_server_close(server);
+    assert_int_equal(unlink(cache), 0);
+}
+
+static void a_socket_that_cannot_be_made_is_named(void **state)
+{
+    char why[256] = "";
+    struct bobtail_server_config config = two_ports();
+    (void)state;
+    config.size = sizeof config;
+    config.port = bed_port();
+    config.control = "/nonexistent/ctl.sock";
+    assert_null(bobtail_server_open(&config, why, sizeof why));
+    assert_int_equal(strncmp(why, "control: ", 9), 0);
+    assert_non_null(strstr(why, "/nonexistent"));
 }
 
 static int make_folder(void **state)
@@ -178,9 +250,13 @@ static int drop_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_state_is_that_of_all_ports),    cmocka_unit_test(it_leaves_when_it_is_told_so),
-        cmocka_unit_test(traces_of_all_ports_come_together), cmocka_unit_test(histograms_are_of_all_ports),
+        cmocka_unit_test(its_state_is_that_of_all_ports),
+        cmocka_unit_test(it_leaves_when_it_is_told_so),
+        cmocka_unit_test(traces_of_all_ports_come_together),
+        cmocka_unit_test(histograms_are_of_all_ports),
         cmocka_unit_test(counters_are_of_all_ports),
+        cmocka_unit_test(a_document_is_in_force_at_every_port_and_kept),
+        cmocka_unit_test(a_socket_that_cannot_be_made_is_named),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
