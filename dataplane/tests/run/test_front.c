@@ -393,6 +393,9 @@ static void what_cannot_be_sent_is_counted(void **state)
     for (unsigned i = 0; i + 2 < PACKETS; i++) {
         bt_pool_put(&fixed.pool, taken[i]);
     }
+    ask(7); // once more, with room and nothing to sign with: nothing is sent, and nothing is kept
+    assert_int_equal(bt_box_front_counters(box, now)[BT_BOX_BAD_NO_BUFFER], 3 * MEMBERS);
+    assert_int_equal(bt_box_front_counters(box, now)[BT_BOX_COPIES], 1);
     close_it();
 }
 
