@@ -215,6 +215,24 @@ static void r372_an_operation_is_not_taken_when_what_is_before_it_cannot_be_writ
     }
 }
 
+// Nothing is kept that a sync could save: neither files nor names are synced.
+static void r375_volatile_syncs_nothing(void **state)
+{
+    struct bed b;
+    (void)state;
+    started(&b);
+    assert_int_equal(ram_newest(&b.ram, BT_DISK_SEGMENT)->id.number, 1);
+    assert_int_equal(plain->remove(&b.ram.disk, b.ram.file[0].id), 0);
+    b.config.policy = BT_STORE_VOLATILE;
+    sync_code = names_code = EIO;
+    assert_true(bed_start(&b));
+    assert_true(bed_append(&b, 1, 400, 1) && bed_snapshot(&b, 300, 1, 5000) && bed_compact(&b, 300));
+    bed_commit(&b);
+    sync_code = names_code = 0;
+    assert_int_equal(b.store.counter[BT_STORE_SYNCS], 0);
+    bed_free(&b);
+}
+
 static void r374_an_operation_that_does_not_exist_is_refused(void **state)
 {
     struct bed b;
@@ -281,6 +299,7 @@ int main(void)
         cmocka_unit_test(r349_too_many_files_are_said_and_leave_room_for_a_start),
         cmocka_unit_test(r349_a_file_that_cannot_be_removed_is_removed_later),
         cmocka_unit_test(r372_an_operation_is_not_taken_when_what_is_before_it_cannot_be_written),
+        cmocka_unit_test(r375_volatile_syncs_nothing),
         cmocka_unit_test(r374_an_operation_that_does_not_exist_is_refused),
         cmocka_unit_test(r369_a_number_that_no_file_has_is_damage),
         cmocka_unit_test(r369_an_older_segment_that_lost_its_end_fences),

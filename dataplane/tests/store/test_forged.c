@@ -251,7 +251,7 @@ static void r369_a_head_that_is_not_its_segment_s_fences(void **state)
 static void r369_a_snapshot_that_is_not_the_one_named_fences(void **state)
 {
     (void)state;
-    for (int what = 0; what < 5; what++) {
+    for (int what = 0; what < 6; what++) {
         struct bed b, other;
         bed_init(&b);
         bed_init(&other);
@@ -269,6 +269,13 @@ static void r369_a_snapshot_that_is_not_the_one_named_fences(void **state)
         }
         const struct ram_file *f = ram_newest(&other.ram, BT_DISK_SNAPSHOT);
         assert_true(ram_put(&b.ram, f->id, f->bytes, f->size));
+        if (what == 5) { // no record at all
+            uint8_t block[BT_BLOCK_BYTES], nonsense[100];
+            struct bt_block_head h = {.file = f->id, .owner = bt_store_owner(&b.config.ids), .count = 1};
+            memset(nonsense, 0xff, sizeof nonsense);
+            assert_int_equal(bt_blocks_seal(block, h, nonsense, sizeof nonsense), 1);
+            assert_true(ram_put(&b.ram, h.file, block, sizeof block));
+        }
         assert_int_equal(bed_start(&b), what == 0);
         if (what != 0) {
             assert_non_null(strstr(b.text, "damaged at snapshot 2, byte 0: the snapshot is not the one that the newest "
