@@ -223,6 +223,23 @@ static void r372_a_process_without_descriptors_is_told(void **state)
     assert_int_equal(create(2), 0);
 }
 
+// Of a program without a standard input the first descriptor is a file like any other.
+static void r365_a_process_without_standard_input_has_files_as_well(void **state)
+{
+    uint32_t got = 0;
+    (void)state;
+    int input = dup(STDIN_FILENO);
+    assert_true(input > 0);
+    close(STDIN_FILENO);
+    int created = create(1), written = write_to(1, "abc"), read_back = read_from(1, &got), synced = sync_it(1);
+    int first = f.open[0].fd;
+    f.disk.ops->remove(&f.disk, segment(1));
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+    assert_int_equal(first, STDIN_FILENO);
+    assert_true(created == 0 && written == 0 && read_back == 0 && got == 5 && synced == 0);
+}
+
 /* --- opening a folder --- */
 
 static void not_opened(const char *path, int code)
@@ -289,6 +306,7 @@ int main(void)
         IN_A_FOLDER(r372_what_is_not_there_is_told),
         IN_A_FOLDER(r372_what_the_system_refuses_is_told),
         IN_A_FOLDER(r372_a_process_without_descriptors_is_told),
+        IN_A_FOLDER(r365_a_process_without_standard_input_has_files_as_well),
         IN_A_FOLDER(r365_a_folder_that_cannot_be_opened_says_why),
         IN_A_FOLDER(r365_a_folder_is_made_where_its_parent_is),
     };
