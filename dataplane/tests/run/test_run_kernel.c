@@ -4,8 +4,10 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -269,6 +271,50 @@ static void one_too_many_is_closed(void **state)
     end(0);
 }
 
+/* What it was answered comes before the end, though it goes on to speak: an end with bytes unread would be a reset. */
+static void one_that_says_nonsense_hears_its_answer_and_then_the_end(void **state)
+{
+    static const uint8_t too_long[4 + 30000] = {0xff, 0xff, 0xff, 0xff};
+    char answer[REQUEST + 1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    say(fd, 'e', 1);
+    assert_int_equal(send(fd, too_long, sizeof too_long, MSG_NOSIGNAL), sizeof too_long);
+    for (int unread = 1; unread != 0;) { // all of it is here
+        assert_int_equal(ioctl(fd, SIOCOUTQ, &unread), 0);
+    }
+    until(BT_RUN_TCP_TOO_LONG, 1);
+    assert_int_equal(tcp()->open, 1);
+    execute();
+    while (tcp()->open != 0) { // the test's own time limit ends it
+        look(true);
+    }
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), REQUEST);
+    assert_memory_equal(answer, "\0\0\0\24e", 5);
+    assert_int_equal(recv(fd, answer, 1, 0), 0);
+    assert_int_equal(counted(BT_RUN_TCP_TOO_LONG), 1);
+    assert_int_equal(counted(BT_RUN_TCP_RESET) + counted(BT_RUN_TCP_REFUSED) + counted(BT_RUN_TCP_CUT), 0);
+    close(fd);
+    bt_run_close(run);
+}
+
+static void one_that_ends_inside_a_request_is_counted(void **state)
+{
+    char end_of[1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    assert_int_equal(send(fd, "\0\0", 2, MSG_NOSIGNAL), 2);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    until(BT_RUN_TCP_CUT, 1);
+    assert_int_equal(tcp()->open, 0);
+    assert_int_equal(recv(fd, end_of, 1, 0), 0);
+    assert_int_equal(counted(BT_RUN_TCP_REQUESTS) + counted(BT_RUN_TCP_RESET), 0);
+    close(fd);
+    bt_run_close(run);
+}
+
 static void an_address_of_others_is_refused(void **state)
 {
     struct bt_addr at;
@@ -290,6 +336,8 @@ int main(void)
         cmocka_unit_test(a_reset_is_noticed_by_the_answer),
         cmocka_unit_test(answers_wait_for_their_client),
         cmocka_unit_test(one_too_many_is_closed),
+        cmocka_unit_test(one_that_says_nonsense_hears_its_answer_and_then_the_end),
+        cmocka_unit_test(one_that_ends_inside_a_request_is_counted),
         cmocka_unit_test(an_address_of_others_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
