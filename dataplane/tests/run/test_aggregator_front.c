@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "named.h"
 #include "run/aggregator.h"
 #include "run/cluster.h"
 
@@ -183,6 +184,13 @@ static void r381_its_words_are_signed_with_the_keys_it_has_now(void **state)
     is_sent(1, BT_GROUP_PROBE_REPLY, 0);
 }
 
+static void each_counter_of_an_aggregator_has_a_name(void **state)
+{
+    (void)state;
+    each_has_a_name(bt_aggregator_front_counter_desc, BT_AGGREGATOR_FRONT_COUNTERS, "aggregator_");
+    each_has_a_name(bt_aggregator_counter_desc, BT_AGGREGATOR_COUNTERS, "aggregator_events_");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +199,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(r345_a_note_is_not_for_it, begin, end),
         cmocka_unit_test_setup_teardown(r339_what_cannot_be_sent_is_counted, begin, end),
         cmocka_unit_test_setup_teardown(r381_its_words_are_signed_with_the_keys_it_has_now, begin, end),
+        cmocka_unit_test(each_counter_of_an_aggregator_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

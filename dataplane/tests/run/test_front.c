@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "named.h"
 #include "run/box.h"
 #include "run/boxed.h"
 #include "wire/feedback.h"
@@ -410,6 +411,12 @@ static void a_box_of_no_use_is_none(void **state)
     close_it();
 }
 
+static void each_counter_of_a_box_has_a_name(void **state)
+{
+    (void)state;
+    each_has_a_name(bt_box_counter_desc, BT_BOX_COUNTERS, "box_");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +430,7 @@ int main(void)
         cmocka_unit_test(r333_another_limit_begins_anew),
         cmocka_unit_test(what_cannot_be_sent_is_counted),
         cmocka_unit_test(a_box_of_no_use_is_none),
+        cmocka_unit_test(each_counter_of_a_box_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "named.h"
 
 enum { PACKETS = 4096, OTHER_BOX = 51 };
 
@@ -170,6 +171,15 @@ static void r30_an_answer_without_a_buffer_is_forgotten(void **state)
     close_it();
 }
 
+static void each_counter_of_a_member_has_a_name(void **state)
+{
+    (void)state;
+    const unsigned drops = BT_MEMBER_DROP_FIRST + BT_DROP_NOT_LEADER; // there is no reason before that
+    each_has_a_name(bt_member_counter_desc, BT_MEMBER_DROP_FIRST, "replica_");
+    each_has_a_name(bt_member_counter_desc + drops, BT_MEMBER_COUNTERS - drops, "replica_requests_refused_");
+    each_has_a_name(bt_member_core_counter_desc, BT_REPLICA_COUNTERS, "replica_events_");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +188,7 @@ int main(void)
         cmocka_unit_test(r39_without_a_key_no_box_is_told),
         cmocka_unit_test(r328_what_cannot_be_answered_was_executed_all_the_same),
         cmocka_unit_test(r30_an_answer_without_a_buffer_is_forgotten),
+        cmocka_unit_test(each_counter_of_a_member_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
