@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections of the kernel at a home played by hand: how they end, and how that is counted, whichever comes first;
 // over IPv4 and IPv6. What several threads make of them is test_serve_tcp.c's.
+#include "starve.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -39,6 +40,9 @@ static void handle(void *arg, struct bobtail_request *request)
     assert_int_equal(bobtail_request_copy(request, body, sizeof body), REQUEST);
     if (body[4] == 'r') {
         reset(resets);
+    }
+    if (body[4] == 's') { // for a short answer nothing is allocated but where it waits for its client
+        starve_after(0);
     }
     assert_int_equal(body[4] == 'm' ? bobtail_reply(request, much, MUCH) : bobtail_reply(request, body, REQUEST), 0);
 }
@@ -315,6 +319,50 @@ static void one_that_ends_inside_a_request_is_counted(void **state)
     bt_run_close(run);
 }
 
+/* Its client is told by the end, and others are served. */
+static void a_client_for_which_there_is_no_memory_is_given_up(void **state)
+{
+    char end_of[1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    for (uint64_t i = 1; i <= 2; i++) { // before its request, and behind it
+        int fd = dial(&at);
+        until(BT_RUN_TCP_ACCEPTED, i);
+        say(fd, 's', 1);
+        if (i == 1) {
+            starve_after(0);
+        }
+        while (tcp()->open != 0) { // the test's own time limit ends it
+            look(true);
+            execute();
+        }
+        assert_true(starve_ended());
+        assert_int_equal(recv(fd, end_of, 1, 0), 0);
+        assert_int_equal(counted(BT_RUN_TCP_MEMORY), i);
+        assert_int_equal(handled, i - 1);
+        close(fd);
+    }
+    assert_int_equal(counted(BT_RUN_TCP_RESET) + counted(BT_RUN_TCP_REFUSED), 0);
+    bt_run_close(run);
+    a_request_is_answered_at("127.0.0.1");
+}
+
+static void without_memory_nobody_listens(void **state)
+{
+    struct bt_addr at = bt_addr_v4u(0x7f000001, 0);
+    char why[256];
+    unsigned n = 0;
+    (void)state;
+    for (run = NULL; run == NULL; n++) {
+        starve_after(n);
+        run = open_run(&at, why, sizeof why);
+        assert_true(starve_ended() == (run == NULL));
+        assert_true(run != NULL || strcmp(why, "out of memory for 1 threads") == 0);
+    }
+    assert_true(n > 6);
+    bt_run_close(run);
+}
+
 static void an_address_of_others_is_refused(void **state)
 {
     struct bt_addr at;
@@ -338,6 +386,8 @@ int main(void)
         cmocka_unit_test(one_too_many_is_closed),
         cmocka_unit_test(one_that_says_nonsense_hears_its_answer_and_then_the_end),
         cmocka_unit_test(one_that_ends_inside_a_request_is_counted),
+        cmocka_unit_test(a_client_for_which_there_is_no_memory_is_given_up),
+        cmocka_unit_test(without_memory_nobody_listens),
         cmocka_unit_test(an_address_of_others_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

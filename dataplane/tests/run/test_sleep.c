@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A core that sleeps (Z-24), by hand and without threads: what ends its sleep, and what does not let it begin. A sleep
 // that nothing ends makes these tests hang.
+#include "starve.h"
 #include "unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -59,6 +61,22 @@ static unsigned net_watches_nothing(struct bt_io *io, int *out, unsigned max)
 static const struct bt_io_ops mute = {.rx = net_rx, .tx = net_tx, .now = net_now},
                               watched = {.rx = net_rx, .tx = net_tx, .now = net_now, .watch = net_watch},
                               unwatched = {.rx = net_rx, .tx = net_tx, .now = net_now, .watch = net_watches_nothing};
+
+static bool old_kernel; // it does not know epoll_pwait2
+static unsigned old_sleeps;
+
+int __real_epoll_pwait2(int fd, struct epoll_event *e, int n, const struct timespec *t, const sigset_t *mask);
+int __wrap_epoll_pwait2(int fd, struct epoll_event *e, int n, const struct timespec *t, const sigset_t *mask);
+
+int __wrap_epoll_pwait2(int fd, struct epoll_event *e, int n, const struct timespec *t, const sigset_t *mask)
+{
+    if (!old_kernel) {
+        return __real_epoll_pwait2(fd, e, n, t, mask);
+    }
+    old_sleeps++;
+    errno = ENOSYS;
+    return -1;
+}
 
 static void handle(void *arg, struct bobtail_request *request)
 {
@@ -268,6 +286,46 @@ static void what_cannot_be_watched_is_told_and_nothing_stays_open(void **state)
     assert_int_equal(descriptors(), before);
 }
 
+/* At each allocation in turn. */
+static void memory_that_runs_out_is_told_and_nothing_stays_open(void **state)
+{
+    (void)state;
+    for (int steals = 0; steals < 2; steals++) {
+        unsigned n = 0;
+        run = NULL;
+        for (; run == NULL; n++) {
+            char why[256] = "";
+            int before = descriptors();
+            starve_after(n);
+            run = opened(steals ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION, &mute, why, sizeof why);
+            assert_true(starve_ended() == (run == NULL));
+            bool said = strcmp(why, "out of memory for 2 threads") == 0 ||
+                        strcmp(why, "a port's server cannot be set up; lower max_pending or max_message") == 0;
+            assert_true(run != NULL || said);
+            assert_true(run != NULL || descriptors() == before);
+        }
+        assert_true(n > 8);
+        bt_run_close(run);
+    }
+}
+
+/* Before Linux 5.11 there is no sleep of less than a millisecond. */
+static void a_kernel_that_cannot_sleep_so_shortly_sleeps_a_little_longer(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute);
+    old_kernel = true;
+    run_core_wake(&run->core[0]);
+    run_sleep(&run->core[0]); // it is told
+    assert_true(may_sleep(0));
+    uint64_t before = run_clock_ns();
+    run_sleep(&run->core[0]); // nobody tells it
+    old_kernel = false;
+    assert_true(run_clock_ns() - before >= POLL_NS);
+    assert_int_equal(old_sleeps, 2);
+    close_bed();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +337,8 @@ int main(void)
         cmocka_unit_test(a_timer_is_set_for_an_earlier_time_only),
         cmocka_unit_test(who_is_to_stop_or_to_wait_does_not_sleep),
         cmocka_unit_test(what_cannot_be_watched_is_told_and_nothing_stays_open),
+        cmocka_unit_test(memory_that_runs_out_is_told_and_nothing_stays_open),
+        cmocka_unit_test(a_kernel_that_cannot_sleep_so_shortly_sleeps_a_little_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
