@@ -68,6 +68,40 @@ static void z07_packets_are_seen_twice_and_written_in_one_place(void **state)
     bt_run_memory_close(&m); // and twice is once
 }
 
+static int maps = -1; // that are still made before one fails; -1: none fails
+static void *mapped;
+
+void *__real_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    if (maps >= 0 && maps-- == 0) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return mapped = __real_mmap64(at, n, protection, flags, fd, offset);
+}
+
+// Whichever of the two cannot be had, the other one is given back.
+static void half_of_the_memory_is_none(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        struct bt_run_memory m;
+        maps = first ? 0 : 1;
+        bool opened = bt_run_memory_open(&m, PACKETS);
+        maps = -1;
+        assert_false(opened);
+        assert_false(there(mapped));
+        bt_run_memory_close(&m);
+    }
+    maps = 0;
+    void *table = bt_run_table_open(5);
+    maps = -1;
+    assert_null(table);
+}
+
 // A process that may not make so large a file.
 static void memory_that_cannot_be_had_is_told(void **state)
 {
@@ -113,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(z07_packets_are_seen_twice_and_written_in_one_place),
+        cmocka_unit_test(half_of_the_memory_is_none),
         cmocka_unit_test(memory_that_cannot_be_had_is_told),
         cmocka_unit_test(a_table_is_whole_huge_pages_of_zeros),
     };
