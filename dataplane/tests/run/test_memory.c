@@ -68,8 +68,8 @@ static void z07_packets_are_seen_twice_and_written_in_one_place(void **state)
     bt_run_memory_close(&m); // and twice is once
 }
 
-static int maps = -1; // that are still made before one fails; -1: none fails
-static void *mapped;
+static int maps = -1;        // that are still made before one fails; -1: none fails
+static void *mapped, *place; // the last one; where the next one is to be, NULL: anywhere
 
 void *__real_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t offset);
@@ -80,7 +80,8 @@ void *__wrap_mmap64(void *at, size_t n, int protection, int flags, int fd, off_t
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return mapped = __real_mmap64(at, n, protection, flags, fd, offset);
+    at = place != NULL ? place : at;
+    return mapped = __real_mmap64(at, n, protection, place != NULL ? flags | MAP_FIXED : flags, fd, offset);
 }
 
 // Whichever of the two cannot be had, the other one is given back.
@@ -100,6 +101,32 @@ static void half_of_the_memory_is_none(void **state)
     void *table = bt_run_table_open(5);
     maps = -1;
     assert_null(table);
+}
+
+// Wherever the kernel has room, what is around it stays, and what is taken too much is given back.
+static void a_table_takes_its_own_pages_and_no_others(void **state)
+{
+    static const size_t offsets[] = {0, PAGE, HUGE - PAGE};
+    (void)state;
+    for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+        const size_t all = 2 * (size_t)HUGE, around = 8 * (size_t)HUGE;
+        uint8_t *world = mmap(NULL, around, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(world != MAP_FAILED);
+        uint8_t *room = world + (-(uintptr_t)world & (HUGE - 1)) + HUGE + offsets[i], *end = room + all + HUGE;
+        place = room;
+        uint8_t *table = bt_run_table_open(all);
+        place = NULL;
+        assert_ptr_equal(mapped, room);
+        assert_true((uintptr_t)table % HUGE == 0 && table >= room && table + all <= end);
+        assert_true(there(room - 1) && there(end) && there(table) && there(table + all - 1));
+        for (uint8_t *at = room; at < end; at += PAGE) {
+            assert_int_equal(there(at), at >= table && at < table + all);
+        }
+        bt_run_table_close(table, all);
+        assert_false(there(table) || there(table + all - 1));
+        assert_true(there(room - 1) && there(end));
+        munmap(world, around);
+    }
 }
 
 // A process that may not make so large a file.
@@ -147,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(z07_packets_are_seen_twice_and_written_in_one_place),
+        cmocka_unit_test(a_table_takes_its_own_pages_and_no_others),
         cmocka_unit_test(half_of_the_memory_is_none),
         cmocka_unit_test(memory_that_cannot_be_had_is_told),
         cmocka_unit_test(a_table_is_whole_huge_pages_of_zeros),
