@@ -309,6 +309,23 @@ static void memory_that_runs_out_is_told_and_nothing_stays_open(void **state)
     }
 }
 
+static void a_thread_that_cannot_be_started_is_named(void **state)
+{
+    static const char *const words[] = {"thread 0 cannot be started: Resource temporarily unavailable",
+                                        "thread 1 cannot be started: Resource temporarily unavailable",
+                                        "the helper thread cannot be started: Resource temporarily unavailable", ""};
+    (void)state;
+    for (unsigned n = 0; n < 4; n++) {
+        char why[256] = "";
+        open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute);
+        starve_threads_after(n);
+        bool started = bt_run_start(run, why, sizeof why);
+        assert_true(starve_ended() == !started && started == (n == 3));
+        assert_string_equal(why, words[n]);
+        close_bed(); // those that were started end
+    }
+}
+
 /* Before Linux 5.11 there is no sleep of less than a millisecond. */
 static void a_kernel_that_cannot_sleep_so_shortly_sleeps_a_little_longer(void **state)
 {
@@ -338,6 +355,7 @@ int main(void)
         cmocka_unit_test(who_is_to_stop_or_to_wait_does_not_sleep),
         cmocka_unit_test(what_cannot_be_watched_is_told_and_nothing_stays_open),
         cmocka_unit_test(memory_that_runs_out_is_told_and_nothing_stays_open),
+        cmocka_unit_test(a_thread_that_cannot_be_started_is_named),
         cmocka_unit_test(a_kernel_that_cannot_sleep_so_shortly_sleeps_a_little_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

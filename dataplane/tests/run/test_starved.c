@@ -98,6 +98,36 @@ static void a_member_for_which_there_is_no_memory_is_none_or_says_so(void **stat
     bed_close(&b);
 }
 
+static void a_member_whose_thread_does_not_start_says_so(void **state)
+{
+    struct bt_restored found;
+    char from[160], to[160], text[200];
+    (void)state;
+    bed_open(&b, 1, 1);
+    bed_stop(&b, 1);
+    starve_threads_after(0);
+    bed_start(&b, 1);
+    assert_true(starve_ended());
+    struct bt_member_status s = bed_status(&b, 1);
+    assert_true(s.phase == BT_MEMBER_FAILED && !s.ready && s.core.term == 0);
+    assert_string_equal(s.reason, "NoThread");
+    assert_string_equal(s.message, "the storage thread does not start");
+    assert_string_equal(b.said, s.message);
+    bed_step(&b);
+    bed_stop(&b, 1);
+    const struct bt_restore_as as = {{9, 8, 7}, 1}; // nor is anything restored
+    snprintf(from, sizeof from, "%s/m1", b.folder);
+    snprintf(to, sizeof to, "%s/m2", b.folder);
+    starve_threads_after(0);
+    assert_false(bt_disk_restore(from, to, &as, &found, why, sizeof why));
+    assert_true(starve_ended());
+    snprintf(text, sizeof text, "%s.part: cannot be written", to);
+    assert_string_equal(why, text);
+    assert_true(access(to, F_OK) != 0);
+    assert_true(bt_disk_restore(from, to, &as, &found, why, sizeof why)); // what is left of the first try is no matter
+    bed_close(&b);
+}
+
 static void r333_a_box_for_which_there_is_no_memory_stays_as_it_was(void **state)
 {
     unsigned n = 0;
@@ -169,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r376_a_disk_for_which_there_is_no_memory_is_not_opened),
         cmocka_unit_test(a_member_for_which_there_is_no_memory_is_none_or_says_so),
+        cmocka_unit_test(a_member_whose_thread_does_not_start_says_so),
         cmocka_unit_test(r333_a_box_for_which_there_is_no_memory_stays_as_it_was),
         cmocka_unit_test(r389_copies_for_which_there_is_no_memory_stay),
     };
