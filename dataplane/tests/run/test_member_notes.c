@@ -304,6 +304,31 @@ static void r382_another_disk_is_told_at_most_each_20_ms(void **state)
     close_it();
 }
 
+// What its log says counts from the start, before anything is committed anew: a stranger is not the first one heard.
+static void r382_after_a_start_disks_are_known_from_the_log(void **state)
+{
+    struct bt_group_note n;
+    struct bt_addr to;
+    (void)state;
+    bed_open(&b, 2, 2);
+    bed_until(&b, ready, 1);
+    bed_until(&b, ready, 2);
+    struct bt_store_ids ids;
+    memcpy(ids.cluster, b.document.cluster, 16);
+    memcpy(ids.member, bed_status(&b, 2).disk_id, 16);
+    bed_stop(&b, 1);
+    bed_stop(&b, 2);
+    bed_start(&b, 1);
+    hello(ELSEWHERE, 2, 5);
+    assert_int_equal(counted(BT_MEMBER_BAD_WRONG_DISK), 1);
+    assert_int_equal(notes(&n, &to), 0); // who is right will be known when it is committed
+    is_at(2, 2, 8100, 8000, "m2");
+    hello(ELSEWHERE, 2, bt_store_owner(&ids));
+    assert_int_equal(counted(BT_MEMBER_BAD_WRONG_DISK), 1);
+    is_at(2, ELSEWHERE, 8100, 8000, "m2");
+    close_it();
+}
+
 static void r381_what_cannot_be_sent_is_counted(void **state)
 {
     static struct bt_pkt *taken[PACKETS];
@@ -379,6 +404,7 @@ int main(void)
         cmocka_unit_test(r381_a_member_is_where_it_spoke_from_until_a_document_says_something_new),
         cmocka_unit_test(r381_what_is_for_somebody_without_an_address_is_counted),
         cmocka_unit_test(r382_another_disk_is_told_at_most_each_20_ms),
+        cmocka_unit_test(r382_after_a_start_disks_are_known_from_the_log),
         cmocka_unit_test(r381_what_cannot_be_sent_is_counted),
         cmocka_unit_test(r382_of_those_heard_so_many_are_remembered),
         cmocka_unit_test(w8_in_a_raft_group_nobody_has_anything_to_say_to_all),
