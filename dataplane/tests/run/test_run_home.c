@@ -91,10 +91,15 @@ static void arrive(uint8_t type, uint16_t id, uint32_t copy)
     net.in[net.n_in++] = p;
 }
 
+static struct bt_addr asked_by; // of the request that was executed last
+static uint16_t asked_as;
+static int asked_at;
+
 static void handle(void *arg, struct bobtail_request *request)
 {
     (void)arg;
     handled++;
+    asked_at = bt_run_origin(request, &asked_by, &asked_as);
     for (struct bt_pkt *p; starves && (p = bt_pool_get(&net.pool.pool)) != NULL;) {
         p->next = taken;
         taken = p;
@@ -141,6 +146,7 @@ static void open_bed(enum bt_sched_mode mode, uint32_t threads)
                                  .loop_ns = 50000,
                                  .seed = 1,
                                  .name = "bed",
+                                 .origins = true,
                                  .handler = handle,
                                  .port = port};
     run = bt_run_open(&setup, why, sizeof why);
@@ -419,6 +425,22 @@ static void test_z24_a_wake_is_passed_on(void **state)
     close_bed();
 }
 
+// Behind a router, too, it is the client who asked.
+static void test_a_request_says_who_asked_and_where(void **state)
+{
+    const struct bt_addr client = bt_addr_v4u(0x0a000001, 40000);
+    (void)state;
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, 2);
+    for (uint16_t id = 300; id <= 301; id++) {
+        arrive(BT_REQUEST, id, id);
+        look();
+        play(0);
+        assert_true(bt_addr_eq(&asked_by, &client) && asked_as == id && asked_at == 8000);
+    }
+    assert_int_equal(net.replies, 2);
+    close_bed();
+}
+
 // D-3: n of a lane.
 static void test_d3_n_follows_threads_and_time(void **state)
 {
@@ -443,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_r272_places_are_bounded),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_z24_a_wake_is_passed_on),
+        cmocka_unit_test(test_a_request_says_who_asked_and_where),
         cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,16 @@ static void handle(void *arg, struct bobtail_request *request)
     if (body[4] == 'r') {
         reset(resets);
     }
+    if (body[4] == 'p') { // a part of itself, which stays where it is until it was sent
+        int n = 0;
+        const struct bobtail_bytes *all = bobtail_request_bytes(request, &n);
+        const uint8_t *at = all->at;
+        assert_int_equal(n, 1);
+        assert_int_equal(bobtail_reply(request, at + 4, BODY), 0);
+        assert_true(request->reply == at + 4 && request->reply_len == BODY && request->heap == NULL);
+        assert_int_equal(bobtail_reply(request, at + 4, BODY), -1); // once
+        return;
+    }
     if (body[4] == 's') { // for a short answer nothing is allocated but where it waits for its client
         starve_after(0);
     }
@@ -154,6 +164,22 @@ static void a_request_is_answered_at(const char *address)
     while (tcp()->open != 0) { // the test's own time limit ends it
         look(true);
     }
+    assert_int_equal(handled, 1);
+    end(0);
+}
+
+static void a_request_is_answered_with_a_part_of_itself(void **state)
+{
+    char answer[BODY];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    say(fd, 'p', 1);
+    until(BT_RUN_TCP_REQUESTS, 1);
+    execute();
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), sizeof answer);
+    assert_memory_equal(answer, "p\0\0\0", 4);
+    close(fd);
     assert_int_equal(handled, 1);
     end(0);
 }
@@ -379,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_answered_over_ipv4),
         cmocka_unit_test(requests_are_answered_over_ipv6),
+        cmocka_unit_test(a_request_is_answered_with_a_part_of_itself),
         cmocka_unit_test(a_reset_is_read),
         cmocka_unit_test(a_reset_of_one_that_is_not_read_is_noticed),
         cmocka_unit_test(a_reset_is_noticed_by_the_answer),
