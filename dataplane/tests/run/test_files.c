@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member's folder: which files are kept open, what each operation returns where the system refuses it,
 // and that nothing stays open behind it.
+#include "descriptors.h"
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,23 +19,11 @@ static char dir[64], why[5000];
 static struct bt_files f;
 static int before; // descriptors that were open
 
-static int open_now(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
-}
-
 static int begin(void **state)
 {
     (void)state;
     strcpy(dir, "/tmp/bobtail-files-XXXXXX");
-    before = open_now();
+    before = descriptors();
     return mkdtemp(dir) == NULL || !bt_files_open(&f, dir, why, sizeof why);
 }
 
@@ -44,7 +32,7 @@ static int end(void **state)
     char command[100];
     (void)state;
     bt_files_close(&f);
-    assert_int_equal(open_now(), before);
+    assert_int_equal(descriptors(), before);
     snprintf(command, sizeof command, "rm -rf %s", dir);
     return system(command);
 }
@@ -93,13 +81,13 @@ static void r365_four_files_are_kept_open_those_used_last(void **state)
 {
     uint32_t got;
     (void)state;
-    assert_int_equal(open_now(), before + 1);
+    assert_int_equal(descriptors(), before + 1);
     for (uint64_t number = 1; number <= BT_FILES_OPEN; number++) {
         assert_int_equal(create(number), 0);
-        assert_int_equal(open_now(), before + 1 + (int)number);
+        assert_int_equal(descriptors(), before + 1 + (int)number);
     }
     assert_int_equal(create(5), 0); // in the place of the first one
-    assert_int_equal(open_now(), before + 1 + BT_FILES_OPEN);
+    assert_int_equal(descriptors(), before + 1 + BT_FILES_OPEN);
     for (uint64_t number = 1; number <= 5; number++) {
         assert_int_equal(unlink(path_of_segment(number)), 0);
     }
@@ -111,7 +99,7 @@ static void r365_four_files_are_kept_open_those_used_last(void **state)
     }
     assert_int_equal(write_to(1, "abc"), ENOENT);
     assert_int_equal(f.disk.ops->remove(&f.disk, segment(3)), ENOENT); // and it is closed all the same
-    assert_int_equal(open_now(), before + BT_FILES_OPEN);
+    assert_int_equal(descriptors(), before + BT_FILES_OPEN);
     assert_int_equal(write_to(3, "abc"), ENOENT);
     assert_int_equal(write_to(4, "abc"), 0);
 }
@@ -168,7 +156,7 @@ static void r372_what_is_not_there_is_told(void **state)
     assert_int_equal(symlink("/etc/passwd", path_of_segment(3)), 0);
     assert_int_equal(f.disk.ops->size(&f.disk, segment(3), &bytes), EINVAL);
     assert_int_equal(read_from(3, &got), ELOOP);
-    assert_int_equal(open_now(), before + 1);
+    assert_int_equal(descriptors(), before + 1);
 }
 
 // In the place of a descriptor that is kept open, one of another kind.
@@ -200,7 +188,7 @@ static void r372_what_the_system_refuses_is_told(void **state)
     assert_int_equal(f.disk.ops->list(&f.disk, found, 4, &n), ENOTDIR);
     assert_int_equal(n, 0);
     assert_int_equal(create(2), ENOTDIR);
-    assert_int_equal(open_now(), before + 2);
+    assert_int_equal(descriptors(), before + 2);
 }
 
 static void r372_a_process_without_descriptors_is_told(void **state)
@@ -246,13 +234,13 @@ static void not_opened(const char *path, int code)
 {
     struct bt_files other;
     char text[sizeof why];
-    int open_before = open_now();
+    int open_before = descriptors();
     assert_false(bt_files_open(&other, path, why, sizeof why));
     assert_int_equal(errno, code);
     snprintf(text, sizeof text, "storage: %s: %s", path,
              code == EWOULDBLOCK ? "another process has it open" : strerror(code));
     assert_string_equal(why, text);
-    assert_int_equal(open_now(), open_before);
+    assert_int_equal(descriptors(), open_before);
 }
 
 static void r365_a_folder_that_cannot_be_opened_says_why(void **state)
@@ -284,11 +272,11 @@ static void r365_a_folder_is_made_where_its_parent_is(void **state)
     (void)state;
     assert_non_null(getcwd(home, sizeof home));
     assert_int_equal(chdir(dir), 0);
-    int open_before = open_now();
+    int open_before = descriptors();
     bool opened = bt_files_open(&other, "here", why, sizeof why); // its parent is where we are
     assert_int_equal(chdir(home), 0);
     assert_true(opened);
-    assert_int_equal(open_now(), open_before + 1);
+    assert_int_equal(descriptors(), open_before + 1);
     bt_files_close(&other);
     assert_int_equal(stat(path_of("here"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0700);

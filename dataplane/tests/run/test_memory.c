@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a server (Z-07): packets that handlers can read and not write, tables on huge pages; what was taken is
 // given back, and what cannot be had is told.
+#include "descriptors.h"
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -20,18 +20,6 @@ static bool there(const void *at)
 {
     unsigned char in;
     return mincore((void *)((uintptr_t)at / PAGE * PAGE), 1, &in) == 0;
-}
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
 }
 
 static void z07_packets_are_seen_twice_and_written_in_one_place(void **state)

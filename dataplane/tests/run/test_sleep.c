@@ -2,9 +2,10 @@
 // A core that sleeps (Z-24), by hand and without threads: what ends its sleep, and what does not let it begin. A sleep
 // that nothing ends makes these tests hang.
 #include "starve.h"
+#include "descriptors.h"
+#include "mute_bed.h"
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,54 +14,9 @@
 
 #include "run/run_internal.h"
 
-enum { PACKETS = 8, POLL_NS = 50000 };
+enum { POLL_NS = 50000 };
 
-static struct bt_io net[2];
-static struct bt_pool_fixed pool;
 static struct bt_run *run;
-static int fds[2]; // of the networks, where they can wake somebody
-
-static unsigned net_rx(struct bt_io *io, uint32_t local, struct bt_pkt **pkts, unsigned max)
-{
-    (void)io;
-    (void)local;
-    (void)pkts;
-    (void)max;
-    return 0;
-}
-
-static void net_tx(struct bt_io *io, struct bt_txq *q)
-{
-    (void)io;
-    for (struct bt_pkt *p; (p = bt_txq_pop(q)) != NULL;) {
-        bt_pool_put(&pool.pool, p);
-    }
-}
-
-static uint64_t net_now(struct bt_io *io)
-{
-    (void)io;
-    return 1000;
-}
-
-static unsigned net_watch(struct bt_io *io, int *out, unsigned max)
-{
-    assert_true(max > 0);
-    out[0] = fds[io - net];
-    return 1;
-}
-
-static unsigned net_watches_nothing(struct bt_io *io, int *out, unsigned max)
-{
-    (void)io;
-    (void)out;
-    (void)max;
-    return 0;
-}
-
-static const struct bt_io_ops mute = {.rx = net_rx, .tx = net_tx, .now = net_now},
-                              watched = {.rx = net_rx, .tx = net_tx, .now = net_now, .watch = net_watch},
-                              unwatched = {.rx = net_rx, .tx = net_tx, .now = net_now, .watch = net_watches_nothing};
 
 static bool old_kernel; // it does not know epoll_pwait2
 static unsigned old_sleeps;
@@ -78,64 +34,12 @@ int __wrap_epoll_pwait2(int fd, struct epoll_event *e, int n, const struct times
     return -1;
 }
 
-static void handle(void *arg, struct bobtail_request *request)
-{
-    (void)arg;
-    (void)request;
-}
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
-}
-
-// Two cores over networks of this kind. NULL with a sentence in why.
-static struct bt_run *opened(enum bt_sched_mode mode, const struct bt_io_ops *ops, char *why, size_t room)
-{
-    static uint8_t mem[PACKETS * (sizeof(struct bt_pkt) + BT_PKT_BUFFER)] __attribute__((aligned(64)));
-    struct bt_run_port port[2];
-    bt_pool_fixed_init(&pool, mem, PACKETS);
-    for (uint32_t i = 0; i < 2; i++) {
-        net[i].ops = ops;
-        port[i] = (struct bt_run_port){.io = &net[i],
-                                       .server = {.local = bt_addr_v4u(0x0a000002, (uint16_t)(8000 + i)),
-                                                  .mtu = 1500,
-                                                  .n = 3,
-                                                  .feedback_port = 9000,
-                                                  .max_pending = 64,
-                                                  .max_assemblies = 4,
-                                                  .max_done = 64,
-                                                  .max_held = 4,
-                                                  .max_message = 65536,
-                                                  .incarnation = 7,
-                                                  .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
-                                                  .seed = {1, 2},
-                                                  .pool = &pool.pool}};
-    }
-    struct bt_run_setup setup = {.mode = mode,
-                                 .threads = 2,
-                                 .batch = 64,
-                                 .loop_ns = 50000,
-                                 .seed = 1,
-                                 .name = "bed",
-                                 .handler = handle,
-                                 .port = port};
-    return bt_run_open(&setup, why, room);
-}
-
 static void open_bed(enum bt_sched_mode mode, const struct bt_io_ops *ops)
 {
     char why[256] = "";
-    fds[0] = eventfd(0, EFD_NONBLOCK);
-    fds[1] = eventfd(0, EFD_NONBLOCK);
-    run = opened(mode, ops, why, sizeof why);
+    mute_fds[0] = eventfd(0, EFD_NONBLOCK);
+    mute_fds[1] = eventfd(0, EFD_NONBLOCK);
+    run = mute_open(mode, ops, why, sizeof why);
     assert_non_null(run);
     for (uint32_t core = 0; core < 2; core++) { // nothing is due, and nothing is hinted at
         atomic_store(&run->home[core].due_ns, UINT64_MAX);
@@ -147,8 +51,8 @@ static void open_bed(enum bt_sched_mode mode, const struct bt_io_ops *ops)
 static void close_bed(void)
 {
     bt_run_close(run);
-    close(fds[0]);
-    close(fds[1]);
+    close(mute_fds[0]);
+    close(mute_fds[1]);
 }
 
 static bool may_sleep(uint32_t core)
@@ -165,7 +69,7 @@ static void ring(int fd)
 
 static void z24_a_network_that_wakes_nobody_is_looked_at_again_soon(void **state)
 {
-    static const struct bt_io_ops *const kinds[] = {&mute, &unwatched};
+    static const struct bt_io_ops *const kinds[] = {&mute_io, &mute_unwatched};
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         open_bed(BT_SCHED_RUN_TO_COMPLETION, kinds[i]);
@@ -185,10 +89,10 @@ static void z24_a_packet_ends_the_sleep_of_its_core_which_then_looks(void **stat
 {
     struct epoll_event e[4];
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &watched);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_watched);
     assert_int_equal(run->home[0].look_ns, 0);
     assert_true(may_sleep(0));
-    ring(fds[0]);
+    ring(mute_fds[0]);
     assert_int_equal(epoll_wait(run->core[1].epoll_fd, e, 4, 0), 0); // which has a port of its own
     run_sleep(&run->core[0]);
     assert_false(may_sleep(0)); // before somebody has looked
@@ -202,8 +106,8 @@ static void d3_with_stealing_each_core_of_a_lane_watches_its_port(void **state)
 {
     struct epoll_event e[4];
     (void)state;
-    open_bed(BT_SCHED_WORK_STEALING, &watched);
-    ring(fds[0]);
+    open_bed(BT_SCHED_WORK_STEALING, &mute_watched);
+    ring(mute_fds[0]);
     int woken = 0;
     for (uint32_t core = 0; core < 2; core++) { // one of them, or both
         woken += epoll_wait(run->core[core].epoll_fd, e, 4, 0);
@@ -216,7 +120,7 @@ static void d3_with_stealing_each_core_of_a_lane_watches_its_port(void **state)
 static void z24_a_word_of_another_core_ends_it(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &watched);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_watched);
     for (int again = 0; again < 3; again++) {
         run_core_wake(&run->core[0]);
         run_sleep(&run->core[0]);
@@ -228,7 +132,7 @@ static void z24_a_word_of_another_core_ends_it(void **state)
 static void a_time_ends_it(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &watched);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_watched);
     atomic_store(&run->home[0].due_ns, run_clock_ns() + 1000000);
     run_sleep(&run->core[0]);
     assert_true(run_clock_ns() >= atomic_load(&run->home[0].due_ns)); // not before
@@ -243,7 +147,7 @@ static void a_time_ends_it(void **state)
 static void a_timer_is_set_for_an_earlier_time_only(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &watched);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_watched);
     const uint64_t hour = UINT64_C(3600000000000), at = run_clock_ns() + hour;
     const struct {
         uint64_t due, armed;
@@ -260,7 +164,7 @@ static void a_timer_is_set_for_an_earlier_time_only(void **state)
 static void who_is_to_stop_or_to_wait_does_not_sleep(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &watched);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_watched);
     atomic_store(&run->hold, 1);
     run_sleep(&run->core[0]);
     atomic_store(&run->hold, 0);
@@ -276,12 +180,12 @@ static void what_cannot_be_watched_is_told_and_nothing_stays_open(void **state)
     char why[256] = "";
     (void)state;
     int before = descriptors();
-    open_bed(BT_SCHED_WORK_STEALING, &watched);
+    open_bed(BT_SCHED_WORK_STEALING, &mute_watched);
     assert_true(descriptors() > before);
     close_bed();
     assert_int_equal(descriptors(), before);
-    fds[0] = -1;
-    assert_null(opened(BT_SCHED_WORK_STEALING, &watched, why, sizeof why));
+    mute_fds[0] = -1;
+    assert_null(mute_open(BT_SCHED_WORK_STEALING, &mute_watched, why, sizeof why));
     assert_string_equal(why, "a thread cannot watch its ports: Bad file descriptor");
     assert_int_equal(descriptors(), before);
 }
@@ -297,7 +201,7 @@ static void memory_that_runs_out_is_told_and_nothing_stays_open(void **state)
             char why[256] = "";
             int before = descriptors();
             starve_after(n);
-            run = opened(steals ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION, &mute, why, sizeof why);
+            run = mute_open(steals ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION, &mute_io, why, sizeof why);
             assert_true(starve_ended() == (run == NULL));
             bool said = strcmp(why, "out of memory for 2 threads") == 0 ||
                         strcmp(why, "a port's server cannot be set up; lower max_pending or max_message") == 0;
@@ -317,7 +221,7 @@ static void a_thread_that_cannot_be_started_is_named(void **state)
     (void)state;
     for (unsigned n = 0; n < 4; n++) {
         char why[256] = "";
-        open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute);
+        open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_io);
         starve_threads_after(n);
         bool started = bt_run_start(run, why, sizeof why);
         assert_true(starve_ended() == !started && started == (n == 3));
@@ -330,7 +234,7 @@ static void a_thread_that_cannot_be_started_is_named(void **state)
 static void a_kernel_that_cannot_sleep_so_shortly_sleeps_a_little_longer(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute);
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, &mute_io);
     old_kernel = true;
     run_core_wake(&run->core[0]);
     run_sleep(&run->core[0]); // it is told

@@ -3,9 +3,9 @@
 // nothing stays behind (AddressSanitizer looks for that); the next time it is.
 #include "bed_parts.h"
 #include "starve.h"
+#include "descriptors.h"
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +19,6 @@ enum { MOST = 1000 }; // allocations of one thing that is opened
 
 static struct bed b;
 static char why[512];
-
-static int descriptors(void)
-{
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
-}
 
 static void r376_a_disk_for_which_there_is_no_memory_is_not_opened(void **state)
 {
