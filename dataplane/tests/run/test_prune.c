@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "run/disk_folder.h"
 #include "run/restore.h"
 
 static struct bed b;
@@ -135,6 +136,41 @@ static void r389_what_a_crash_left_does_not_stand_in_the_way(void **state)
     assert_true(is_there("to") && !is_there("to.part") && !is_there("to.from"));
 }
 
+// What the newest file names was copied before it.
+static void r389_files_are_copied_oldest_first(void **state)
+{
+    static const char *const names[] = {"snapshot-00000000000000000002", "segment-00000000000000000003",
+                                        "segment-00000000000000000010", "snapshot-00000000000000000011"};
+    struct dirent **list;
+    (void)state;
+    assert_int_equal(mkdir(path_of("disk"), 0700), 0);
+    an_empty_file("disk/segments");
+    for (int i = 3; i >= 0; i--) {
+        char name[60];
+        snprintf(name, sizeof name, "disk/%s", names[i]);
+        an_empty_file(name);
+    }
+    assert_int_equal(scandir(path_of("disk"), &list, run_disk_wanted, run_disk_by_name), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(list[i]->d_name, names[i]);
+        free(list[i]);
+    }
+    free(list);
+}
+
+static void r389_a_process_without_standard_input_copies_as_well(void **state)
+{
+    (void)state;
+    int input = dup(STDIN_FILENO);
+    assert_true(input > 0);
+    close(STDIN_FILENO);
+    bool copied = bt_disk_copy(path_of("m1"), path_of("copy"), &found, why, sizeof why);
+    bool pruned = bt_disk_prune(path_of("copy"), 5, &removed, why, sizeof why);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+    assert_true(copied && pruned && removed == 0 && is_there("copy"));
+}
+
 // One with a stranger's file in it cannot be removed to make room: it is said, and no disk is lost.
 static void r389_an_unfinished_copy_with_a_strangers_file_is_told(void **state)
 {
@@ -154,6 +190,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(r389_the_older_one_goes_however_little_older_it_is, begin, end),
         cmocka_unit_test_setup_teardown(r389_copies_are_beside_the_newest_one_wherever_that_is, begin, end),
         cmocka_unit_test_setup_teardown(r389_what_a_crash_left_does_not_stand_in_the_way, begin, end),
+        cmocka_unit_test_setup_teardown(r389_files_are_copied_oldest_first, begin, end),
+        cmocka_unit_test_setup_teardown(r389_a_process_without_standard_input_copies_as_well, begin, end),
         cmocka_unit_test_setup_teardown(r389_an_unfinished_copy_with_a_strangers_file_is_told, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
