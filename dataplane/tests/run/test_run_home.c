@@ -430,6 +430,37 @@ static void test_z24_a_wake_is_passed_on(void **state)
     close_bed();
 }
 
+// Of those that sleep the first one from there on is woken; where nobody steals, only the one whose port it is.
+static void test_z24_who_is_roused(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 3);
+    struct bt_sched *s = run->lane[0].sched;
+    for (uint32_t core = 0; core < 3; core++) {
+        play(core);
+    }
+    (void)(told(0) + told(1) + told(2));
+    assert_true(bt_sched_sleep(s, 0) && bt_sched_sleep(s, 1) && bt_sched_sleep(s, 2));
+    static const uint32_t order[] = {2, 0, 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        run_rouse(&run->lane[0], run, 2);
+        for (uint32_t core = 0; core < 3; core++) {
+            assert_int_equal(told(core), i < 3 && core == order[i]);
+        }
+    }
+    close_bed();
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, 2);
+    s = run->lane[0].sched;
+    play(1);
+    (void)(told(0) + told(1));
+    assert_true(bt_sched_sleep(s, 1));
+    run_rouse(&run->lane[0], run, 0);
+    assert_int_equal(told(0) + told(1), 0);
+    run_rouse(&run->lane[0], run, 1);
+    assert_int_equal(told(1), 1);
+    close_bed();
+}
+
 // Behind a router, too, it is the client who asked.
 static void test_a_request_says_who_asked_and_where(void **state)
 {
@@ -472,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_r272_places_are_bounded),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_z24_a_wake_is_passed_on),
+        cmocka_unit_test(test_z24_who_is_roused),
         cmocka_unit_test(test_a_request_says_who_asked_and_where),
         cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };

@@ -24,8 +24,15 @@ static int size(struct bt_disk *d, struct bt_disk_file f, uint64_t *bytes)
     return size_code != 0 ? size_code : plain->size(d, f, bytes);
 }
 
+static int reads = -1; // that still work; -1: all
+
 static int read_at(struct bt_disk *d, struct bt_disk_file f, uint64_t offset, uint8_t *p, uint32_t n, uint32_t *got)
 {
+    if (reads == 0) {
+        *got = 0;
+        return EIO;
+    }
+    reads -= reads > 0;
     return read_code != 0 ? read_code : plain->read(d, f, offset, p, n, got);
 }
 
@@ -111,6 +118,32 @@ static void r372_whatever_the_disk_refuses_at_a_start_is_named(void **state)
         bed_expect(&b, 1, 5, 1);
         bed_free(&b);
     }
+}
+
+// At each of its reads in turn: nothing is believed that could not be read, and nothing is written.
+static void r372_a_disk_that_cannot_be_read_to_its_end_is_left_as_it_is(void **state)
+{
+    struct bed b;
+    int n = 0;
+    (void)state;
+    started(&b);
+    assert_true(bed_append(&b, 1, 400, 1) && bed_snapshot(&b, 50, 1, 3000)); // some segments, and a snapshot
+    bed_commit(&b);
+    uint32_t files = b.ram.files;
+    uint64_t writes = b.ram.writes;
+    for (bool ok = false; !ok; n++) {
+        reads = n;
+        ok = bed_start(&b);
+        bool all_worked = reads != 0;
+        reads = -1;
+        assert_true(ok || (b.ram.files == files && b.ram.writes == writes));
+        assert_true(ok || (b.store.why.trouble == BT_STORE_DISK && b.store.why.code == EIO));
+        assert_true(ok || strcmp(b.store.why.what, "cannot read") == 0);
+        assert_true(ok || !all_worked);
+    }
+    assert_true(n > 5);
+    bed_expect(&b, 1, 400, 1);
+    bed_free(&b);
 }
 
 // Three quarters of the files are for a member that runs; the others are left for its starts.
@@ -296,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(r372_whatever_the_disk_refuses_at_a_start_is_named),
+        cmocka_unit_test(r372_a_disk_that_cannot_be_read_to_its_end_is_left_as_it_is),
         cmocka_unit_test(r349_too_many_files_are_said_and_leave_room_for_a_start),
         cmocka_unit_test(r349_a_file_that_cannot_be_removed_is_removed_later),
         cmocka_unit_test(r372_an_operation_is_not_taken_when_what_is_before_it_cannot_be_written),
