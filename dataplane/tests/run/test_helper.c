@@ -42,6 +42,7 @@ static void z02_a_handler_that_takes_long_is_named_once_and_its_port_is_served(v
     atomic_store(&run->core[1].turns, 7);
     start();
     while (mute_slow_times == 0 || atomic_load(&run->assisted) < 20) {
+        assert_false(atomic_load(&run->helper_rests)); // not while somebody is in a handler
         sched_yield();
     }
     assert_int_equal(mute_slow_thread, 1);
@@ -59,6 +60,18 @@ static void z02_a_handler_that_takes_long_is_named_once_and_its_port_is_served(v
     }
     assert_int_equal(mute_slow_thread, 1);
     assert_true(atomic_load(&run->core[0].slow) == 1 && atomic_load(&run->core[1].slow) == 2);
+    close_bed();
+}
+
+static void where_nothing_runs_it_rests(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_RUN_TO_COMPLETION);
+    start();
+    while (!atomic_load(&run->helper_rests)) {
+        sched_yield();
+    }
+    assert_int_equal(atomic_load(&run->assisted), 0);
     close_bed();
 }
 
@@ -112,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(z02_a_handler_that_takes_long_is_named_once_and_its_port_is_served),
+        cmocka_unit_test(where_nothing_runs_it_rests),
         cmocka_unit_test(d3_n_follows_what_requests_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

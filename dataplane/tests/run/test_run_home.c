@@ -91,6 +91,7 @@ static void arrive(uint8_t type, uint16_t id, uint32_t copy)
     net.in[net.n_in++] = p;
 }
 
+static unsigned replied[4];     // replies that had left when the handler was called, by how often it had been
 static bool origins;            // handlers ask who asked
 static struct bt_addr asked_by; // of the request that was executed last
 static uint16_t asked_as;
@@ -99,6 +100,7 @@ static int asked_at;
 static void handle(void *arg, struct bobtail_request *request)
 {
     (void)arg;
+    replied[handled % 4] = net.replies;
     handled++;
     asked_at = bt_run_origin(request, &asked_by, &asked_as);
     for (struct bt_pkt *p; starves && (p = bt_pool_get(&net.pool.pool)) != NULL;) {
@@ -461,6 +463,58 @@ static void test_z24_who_is_roused(void **state)
     close_bed();
 }
 
+// A batch that lasts answers as it goes; one that does not, when all of it was executed.
+static void test_a_batch_that_lasts_answers_as_it_goes(void **state)
+{
+    (void)state;
+    for (int lasts = 0; lasts < 2; lasts++) {
+        open_bed(BT_SCHED_RUN_TO_COMPLETION, 1);
+        run->flush_ticks = lasts ? 0 : UINT64_MAX / 2;
+        run->slow_ticks = 0; // every handler is slow
+        for (uint16_t id = 1; id <= 3; id++) {
+            arrive(BT_REQUEST, id, 100u + id);
+        }
+        play(0);
+        assert_true(handled == 3 && net.replies == 3);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(replied[i], lasts ? i : 0);
+        }
+        assert_int_equal(atomic_load(&run->core[0].slow), lasts ? 3 : 0); // short ones are not looked at
+        assert_int_equal(atomic_load(&run->core[0].longest) != 0, lasts);
+        assert_true(atomic_load(&run->core[0].busy_ticks) != 0);
+        close_bed();
+    }
+}
+
+// Its own request, or one that it took of another core: it is idle no more, and a helper that rests is told.
+static void test_z14_who_executes_is_idle_no_more(void **state)
+{
+    (void)state;
+    for (uint32_t thief = 0; thief < 2; thief++) {
+        for (int rests = 0; rests < 2; rests++) {
+            int woken = -1;
+            open_bed(thief ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION, 2);
+            struct run_core *core = &run->core[thief];
+            uint64_t idle = atomic_load(&core->idle_ticks);
+            atomic_store(&run->helper_rests, rests != 0);
+            atomic_store(&core->idle_since, run_ticks() - 1000);
+            play(thief); // there is nothing
+            assert_true(atomic_load(&core->idle_since) != 0 && atomic_load(&core->idle_ticks) == idle);
+            arrive(BT_REQUEST, 1, 101);
+            if (thief) {
+                look();
+            }
+            play(thief);
+            assert_int_equal(handled, 1);
+            assert_true(atomic_load(&core->idle_since) == 0 && atomic_load(&core->idle_ticks) >= idle + 1000);
+            assert_int_equal(sem_getvalue(&run->helper_wake, &woken), 0);
+            assert_int_equal(woken, rests);
+            play(0);
+            close_bed();
+        }
+    }
+}
+
 // Behind a router, too, it is the client who asked.
 static void test_a_request_says_who_asked_and_where(void **state)
 {
@@ -471,7 +525,6 @@ static void test_a_request_says_who_asked_and_where(void **state)
     origins = false;
     for (uint16_t id = 300; id <= 301; id++) {
         arrive(BT_REQUEST, id, id);
-        look();
         play(0);
         assert_true(bt_addr_eq(&asked_by, &client) && asked_as == id && asked_at == 8000);
     }
@@ -503,6 +556,8 @@ int main(void)
         cmocka_unit_test(test_r272_places_are_bounded),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_z24_a_wake_is_passed_on),
+        cmocka_unit_test(test_a_batch_that_lasts_answers_as_it_goes),
+        cmocka_unit_test(test_z14_who_executes_is_idle_no_more),
         cmocka_unit_test(test_z24_who_is_roused),
         cmocka_unit_test(test_a_request_says_who_asked_and_where),
         cmocka_unit_test(test_d3_n_follows_threads_and_time),
