@@ -128,9 +128,7 @@ static void send_to_aggregator(struct bt_member *m, const uint8_t *message, size
     if (message[TYPE_AT] == BT_GROUP_PROBE && !m->roster.formed) {
         return; // before every first voter is known by its disk nobody counts for the leader
     }
-    if (to->port == 0) {
-        member_count(m, BT_MEMBER_NO_ADDRESS);
-    } else if (message[TYPE_AT] == BT_GROUP_SHARED_REPLY && !has_the_disk_of_its_number(m)) {
+    if (message[TYPE_AT] == BT_GROUP_SHARED_REPLY && !has_the_disk_of_its_number(m)) {
         member_count(m, BT_MEMBER_UNREGISTERED);
     } else if (m->document.aggregator.messages == BT_GROUP_BY_SOURCE) {
         send_signed(m, to, message, n, NULL);

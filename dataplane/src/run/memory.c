@@ -24,6 +24,9 @@ bool bt_run_memory_open(struct bt_run_memory *m, uint32_t packets)
         if (at != MAP_FAILED) {
             munmap(at, m->bytes);
         }
+        if (seen != MAP_FAILED) {
+            munmap(seen, m->bytes);
+        }
         return false;
     }
     m->at = at;

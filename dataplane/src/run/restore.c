@@ -105,11 +105,6 @@ static struct bt_storage *copied(const char *from, const char *to, struct bt_rec
         if (copy_folder(from, to, err, errlen)) {
             disk = open_disk(to, found, err, errlen);
         }
-        if (disk != NULL && found->fenced != NULL) {
-            run_disk_say(err, errlen, "%s: %s", from, found->fenced);
-            bt_storage_close(disk);
-            disk = NULL;
-        }
     }
     if (disk == NULL) {
         (void)run_disk_remove(to);

@@ -229,6 +229,38 @@ class GroupBed(Bed):
         with open(self.path(name + ".log")) as f:
             return f.read()
 
+    def newcomers_that_are_refused(self):
+        name, longest = "must be a name of 1..63 bytes", "n" * 63
+        self.refuses(1, "InvalidRequest", "name", name, "add", **self.new(2, name="", address="x"))
+        self.refuses(1, "InvalidRequest", "name", name, "add", **self.new(2, name=longest + "n", address="x"))
+        self.refuses(1, "InvalidRequest", "name", name, "add", id=2)
+        for bad in ("", "x", "127.0.0.1:1", "[::1]", "0.0.0.0", "::", "224.0.0.1", "::1]:1"):
+            self.refuses(1, "InvalidRequest", "address", 'must be an IP address; got "%s"' % bad, "add",
+                         **self.new(2, address=bad, name=longest, memberPort=0))
+        for field in ("memberPort", "clientPort"):
+            for bad in (0, -1, 65536):
+                self.refuses(1, "InvalidRequest", field, "must be 1..65535; got %d" % bad, "add", **self.new(2, **{field: bad}))
+        self.refuses(1, "InvalidRequest", "memberPort", "must be 1..65535; got 0", "add", id=2, name="m2", address=ip(2))
+        self.refuses(1, "Already", "", "is so already", "add", **self.new(1))
+
+    def a_stranger_is_added(self):
+        """Somebody of whom only the order tells; and who is taken out again, for good."""
+        name = "n" * 63
+        self.assertEqual(self.orders(1, "add", id=65534, name=name, address="fd00::9", memberPort=1, clientPort=65535), {"index": 4})
+        said = self.wait_says(1, applied=5, configurationIndex=4)  # and where it is
+        self.take(said, 65534)
+        self.assertEqual(said["members"], [peer(1, "Voter", 5, heardMillisecondsAgo=0),
+                                           {"id": 65534, "name": name, "role": "Learner", "registered": False, "address": "[fd00::9]:1",
+                                            "clientAddress": "[fd00::9]:65535", "match": 0, "applied": 0, "lag": 5}])
+        self.assertEqual((said["quorum"], said["changePending"]), ({"voters": 1, "needed": 1, "heard": 1}, False))
+        self.refuses(1, "Already", "", "is so already", "add", **self.new(65534, address=ip(2)))
+        self.refuses(1, "Behind", "", "has not caught up", "promote", id=65534)
+        self.assertEqual(self.orders(1, "remove", id=65534), {"index": 6})
+        said = self.wait_says(1, applied=6, configurationIndex=6)
+        self.assertEqual((said["removed"], len(said["members"])), ([65534], 1))
+        self.refuses(1, "NoMember", "", "no such member", "add", **self.new(65534, address=ip(2)))
+        return 6
+
 
 def at(said, field):
     for part in field.split("__"):

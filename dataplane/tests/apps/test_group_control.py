@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from bed import ip
+from bed import ip, wait_for
 from group_bed import CLUSTER, GroupBed, READ, digest, op, leader, peer
 
 NO_DOCUMENT = {"phase": "Waiting", "ready": False, "reason": "NoDocument", "message": "no document was applied yet", "name": "m1"}
@@ -169,6 +169,21 @@ class Members(GroupBed):
         self.refuses(1, "Already", "", "is so already", "transfer", id=1)
         self.refuses(1, "Already", "", "is so already", "promote", id=1)
         self.refuses(1, "LastVoter", "", "the last voter", "remove", id=1)
+
+    def test_newcomers(self):
+        self.founded()
+        self.newcomers_that_are_refused()
+        index = self.a_stranger_is_added()
+        self.member(2, self.group())
+        self.assertEqual(self.orders(1, "add", **self.new(2)), {"index": index + 1})
+        said = self.wait_says(2, leader=leader(1), reason="Learner", removed=[65534])
+        self.assertEqual((said["role"], said["ready"], said["quorum"]["voters"]), ("Learner", False, 1))
+        elsewhere = {"v": 1, "ok": False, "error": {"code": "NotLeader", "field": "m1", "message": "not the leader; ask m1"}}
+        for order in ("promote", "remove", "add", "transfer"):  # a machine that stood still: nobody leads, for a moment
+            wait_for("m2 names m1", lambda: self.members[2].ask(order, **self.new(3)) == elsewhere)
+        self.refuses(1, "NoMember", "", "no such member", "transfer", id=2)  # it has no vote
+        self.terminate("m2")
+        self.terminate("m1")
 
     def test_a_state_that_is_too_long(self):
         control, _ = self.founded(maxSnapshotBytes=65536)

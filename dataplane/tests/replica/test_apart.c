@@ -177,6 +177,27 @@ static void r309_i8_the_beginning_is_acknowledged_and_the_rest_asked_for(void **
     bed_close(b);
 }
 
+// Entries behind what is being asked for are not refused: the leader would begin again, and the questions with it.
+static void r309_what_follows_a_lack_is_not_refused(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3, 8);
+    assert_int_equal(request(b, 1, false, "first"), BT_REPLICA_OK);
+    struct bt_entry e[3] = {announced(b, 1, BT_ENTRY_WRITE, "first"), announced(b, 2, BT_ENTRY_WRITE, "second"),
+                            announced(b, 3, BT_ENTRY_WRITE, "third")};
+    append(b, 0, e, 2, 0);
+    bed_done(b);
+    uint64_t asked = bed_counter(b, BT_REPLICA_RECOVERIES_TOTAL);
+    bed_forget(b);
+    append(b, 2, e + 2, 1, 0);
+    const struct bt_group_message *m = bed_last(b, BT_GROUP_APPEND_REPLY, 2);
+    assert_non_null(m);
+    assert_true((m->append_reply.flags & BT_GROUP_YES) != 0 && m->append_reply.index == 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_MISMATCH_TOTAL), 1);
+    assert_int_equal(bed_counter(b, BT_REPLICA_RECOVERIES_TOTAL), asked);
+    bed_close(b);
+}
+
 static void r320_who_has_a_body_gives_it_from_its_log_or_its_set(void **state)
 {
     (void)state;
@@ -578,6 +599,7 @@ int main(void)
         cmocka_unit_test(r322_i10_nobody_has_more_than_the_bound_to_execute),
         cmocka_unit_test(r324_who_spoke_last_is_not_given_all),
         cmocka_unit_test(r309_i8_the_beginning_is_acknowledged_and_the_rest_asked_for),
+        cmocka_unit_test(r309_what_follows_a_lack_is_not_refused),
         cmocka_unit_test(r320_who_has_a_body_gives_it_from_its_log_or_its_set),
         cmocka_unit_test(r315_the_set_is_bounded_and_what_nobody_orders_goes),
         cmocka_unit_test(r317_a_new_leader_orders_what_waits),

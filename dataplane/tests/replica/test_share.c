@@ -176,6 +176,42 @@ static void r339_success_goes_to_the_aggregator_and_a_gap_to_the_leader(void **s
     bed_close(b);
 }
 
+static void r339_a_member_whose_disk_failed_acknowledges_nothing(void **state)
+{
+    (void)state;
+    struct bed *b = opened(1, 3);
+    shared(b, 0, 1);
+    bt_replica_stored(b->r, b->now, b->op[b->ops_n - 1].generation, BT_STORE_FAILED);
+    uint64_t before = bed_counter(b, BT_REPLICA_STORE_FAILED_TOTAL);
+    bed_forget(b);
+    shared(b, 1, 0);
+    assert_int_equal(bed_counter(b, BT_REPLICA_STORE_FAILED_TOTAL), before + 1);
+    assert_int_equal(b->sent_n, 0);
+    bed_close(b);
+}
+
+// A message by way of the aggregator has a word more: an entry that fills one of the leader's own goes that way.
+static void r339_what_does_not_fit_by_way_of_the_aggregator_goes_by_itself(void **state)
+{
+    enum { MOST = BED_MESSAGE - BT_GROUP_HEADER - 28 - BT_GROUP_ENTRY };
+    static uint8_t body[MOST];
+    uint64_t index;
+    (void)state;
+    for (uint32_t less = 0; less <= 8; less += 8) {
+        struct bed *b = aggregated(3);
+        assert_int_equal(bt_replica_propose(b->r, b->now, body, MOST - less, &index), BT_REPLICA_OK);
+        bed_done(b);
+        assert_int_equal(bed_status(b).aggregated, less == 8);
+        assert_int_equal(bed_count(b, BT_GROUP_SHARED), less == 8);
+        assert_int_equal(bed_counter(b, BT_REPLICA_FALLBACKS_TOTAL), less != 8);
+        if (less == 0) {
+            assert_int_equal(bed_last(b, BT_GROUP_APPEND, 2)->append.count, 1);
+            assert_int_equal(bed_last(b, BT_GROUP_APPEND, 3)->append.count, 1);
+        }
+        bed_close(b);
+    }
+}
+
 static void r339_who_refuses_is_served_by_itself_until_it_has_caught_up(void **state)
 {
     (void)state;
@@ -320,6 +356,8 @@ int main(void)
         cmocka_unit_test(r337_a_follower_commits_what_this_terms_leader_vouched_for),
         cmocka_unit_test(r338_a_leader_commits_what_is_of_its_term_its_membership_and_its_disk),
         cmocka_unit_test(r339_success_goes_to_the_aggregator_and_a_gap_to_the_leader),
+        cmocka_unit_test(r339_a_member_whose_disk_failed_acknowledges_nothing),
+        cmocka_unit_test(r339_what_does_not_fit_by_way_of_the_aggregator_goes_by_itself),
         cmocka_unit_test(r339_who_refuses_is_served_by_itself_until_it_has_caught_up),
         cmocka_unit_test(r341_a_silent_aggregator_is_left_in_the_same_term_and_probed_again),
         cmocka_unit_test(r344_a_change_of_membership_or_a_hand_over_leaves_it_at_once),

@@ -19,9 +19,10 @@ static void on_wake(void *arg)
 
 static void on_say(void *arg, bool bad, const char *text)
 {
-    (void)arg;
-    (void)bad;
-    (void)text;
+    struct bed *b = arg;
+    snprintf(b->said, sizeof b->said, "%s", text);
+    b->said_bad = bad;
+    b->sayings++;
 }
 
 struct bt_addr bed_address(uint16_t id, uint16_t port)
@@ -34,12 +35,15 @@ static void folder_of(const struct bed *b, uint16_t id, char *out, size_t room)
     snprintf(out, room, "%s/m%u", b->folder, id);
 }
 
-void bed_start(struct bed *b, uint16_t id)
+bool bed_try(struct bed *b, uint16_t id)
 {
     char folder[160], name[8];
     folder_of(b, id, folder, sizeof folder);
     snprintf(name, sizeof name, "m%u", id);
     bed_service_start(b, id);
+    if (b->adapt != NULL) {
+        b->adapt(b, id);
+    }
     struct bt_member_config c = {.document = &b->document,
                                  .name = name,
                                  .folder = folder,
@@ -54,9 +58,15 @@ void bed_start(struct bed *b, uint16_t id)
                                  .seed = {1, 2, id},
                                  .incarnation = 1,
                                  .wake = on_wake,
-                                 .say = on_say};
+                                 .say = on_say,
+                                 .arg = b};
     b->member[id] = bt_member_open(&c, b->now);
-    assert_non_null(b->member[id]);
+    return b->member[id] != NULL;
+}
+
+void bed_start(struct bed *b, uint16_t id)
+{
+    assert_true(bed_try(b, id));
 }
 
 void bed_stop(struct bed *b, uint16_t id)

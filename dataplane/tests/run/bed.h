@@ -56,6 +56,10 @@ struct bed {
     uint32_t reply_n;
     uint8_t reply_type; // enum bt_type; 0xff: none came
     uint16_t rid;
+    void (*adapt)(struct bed *b, uint16_t id); // what a test changes of a service before its member starts; or NULL
+    char said[400];                            // what a member said last, and whether it was bad
+    bool said_bad;
+    unsigned sayings;
 };
 
 // Founders 1…voters of `places` members.
@@ -82,6 +86,7 @@ void bed_give(struct bed *b, uint16_t id, struct bt_pkt *pkt); // to the port of
 struct bt_addr bed_address(uint16_t id, uint16_t port);
 
 void bed_start(struct bed *b, uint16_t id);
+bool bed_try(struct bed *b, uint16_t id); // the same; false: there is no such member
 void bed_stop(struct bed *b, uint16_t id);
 // From now until it starts again its snapshots are written in the background, and take so many turns.
 void bed_in_background(struct bed *b, uint16_t id, unsigned turns);

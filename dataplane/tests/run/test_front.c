@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "named.h"
 #include "run/box.h"
 #include "run/boxed.h"
 #include "wire/feedback.h"
@@ -393,6 +394,9 @@ static void what_cannot_be_sent_is_counted(void **state)
     for (unsigned i = 0; i + 2 < PACKETS; i++) {
         bt_pool_put(&fixed.pool, taken[i]);
     }
+    ask(7); // once more, with room and nothing to sign with: nothing is sent, and nothing is kept
+    assert_int_equal(bt_box_front_counters(box, now)[BT_BOX_BAD_NO_BUFFER], 3 * MEMBERS);
+    assert_int_equal(bt_box_front_counters(box, now)[BT_BOX_COPIES], 1);
     close_it();
 }
 
@@ -405,6 +409,12 @@ static void a_box_of_no_use_is_none(void **state)
     assert_null(bt_box_front_open(&c, now));
     bt_box_front_close(NULL);
     close_it();
+}
+
+static void each_counter_of_a_box_has_a_name(void **state)
+{
+    (void)state;
+    each_has_a_name(bt_box_counter_desc, BT_BOX_COUNTERS, "box_");
 }
 
 int main(void)
@@ -420,6 +430,7 @@ int main(void)
         cmocka_unit_test(r333_another_limit_begins_anew),
         cmocka_unit_test(what_cannot_be_sent_is_counted),
         cmocka_unit_test(a_box_of_no_use_is_none),
+        cmocka_unit_test(each_counter_of_a_box_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

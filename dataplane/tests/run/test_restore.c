@@ -297,6 +297,55 @@ static void r389_what_is_no_disk_is_refused(void **state)
     assert_int_equal(access(to, F_OK), -1);
 }
 
+static void not_copied(const char *target, const char *format, const char *about)
+{
+    struct bt_restored done;
+    char text[300];
+    assert_false(bt_disk_copy(from, target, &done, why, sizeof why));
+    snprintf(text, sizeof text, format, about);
+    assert_string_equal(why, text);
+    assert_int_equal(access(target, F_OK), -1);
+}
+
+// why, and of which folder.
+static void r389_what_cannot_be_copied_is_told(void **state)
+{
+    char nowhere[140], part[160];
+    (void)state;
+    not_copied(to, "%s: No such file or directory", from);
+    assert_int_equal(mkdir(from, 0700), 0);
+    not_copied(to, "%s: holds no log of a member", from);
+    assert_int_equal(rmdir(from), 0);
+    lived(false);
+    snprintf(nowhere, sizeof nowhere, "%s/none/to", dir);
+    snprintf(part, sizeof part, "%s.part", nowhere);
+    not_copied(nowhere, "%s: No such file or directory", part);
+}
+
+// a snapshot that no member wrote begins no group, and leaves nothing in the new disk's place.
+static void r390_a_snapshot_that_is_no_state_begins_no_group(void **state)
+{
+    struct bt_restored done;
+    struct bt_recovery nothing;
+    char path[120], text[160];
+    (void)state;
+    struct bt_storage *s = disk(from, old_cluster, 4, &nothing);
+    struct bt_group_config c = {.count = 1, .member = {{4, BT_GROUP_VOTER}}};
+    assert_true(bt_storage_start(s));
+    generation = 0;
+    give(s, (struct bt_store_op){.kind = BT_STORE_SNAPSHOT, .snapshot = {100, 7, c, (const uint8_t *)"nonsense", 8}});
+    bt_storage_close(s);
+    assert_false(bt_disk_restore(from, to, &as, &done, why, sizeof why));
+    snprintf(text, sizeof text, "%s.part: cannot be written", to);
+    assert_string_equal(why, text);
+    assert_int_equal(access(to, F_OK), -1);
+    snprintf(path, sizeof path, "%s.from", to); // the copy that it was to be made of
+    assert_int_equal(access(path, F_OK), -1);
+    s = disk(from, old_cluster, 4, &nothing);
+    assert_int_equal(nothing.snapshot.last_index, 100);
+    bt_storage_close(s);
+}
+
 static void is_as_old(const char *name, long ago)
 {
     char path[128];
@@ -412,6 +461,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(r389_a_copy_is_the_same_disk, begin, end),
         cmocka_unit_test_setup_teardown(r389_a_copy_is_taken_while_the_member_writes, begin, end),
         cmocka_unit_test_setup_teardown(r389_what_is_no_disk_is_refused, begin, end),
+        cmocka_unit_test_setup_teardown(r389_what_cannot_be_copied_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(r390_a_snapshot_that_is_no_state_begins_no_group, begin, end),
         cmocka_unit_test_setup_teardown(r389_old_copies_make_room, begin, end),
         cmocka_unit_test_setup_teardown(r389_what_cannot_make_room_is_told, begin, end),
         cmocka_unit_test(r390_bytes_that_are_no_state),

@@ -2,6 +2,7 @@
 // Connections of homes with a TCP stack of their own, and a client with another copy of the stack: requests are
 // answered over any wire, one client cannot fill memory, and how a connection ends is counted.
 #include "conn_bed.h"
+#include "starve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -303,6 +304,27 @@ static void a_handler_without_a_reply_ends_its_connection(void **state)
     end_bed();
 }
 
+/* For its request, or for the answer: its client is told by the end, and the next one is served. */
+static void a_client_for_which_there_is_no_memory_is_given_up(void **state)
+{
+    (void)state;
+    for (unsigned before = 0; before < 2; before++) {
+        begin_bed((struct bed_options){0});
+        (void)ask_for(SAME, 50);
+        dial();
+        starve_after(before);
+        turns(100);
+        assert_true(starve_ended());
+        assert_int_equal(run_counted(BT_RUN_TCP_MEMORY), 1);
+        assert_int_equal(bed.handled, before);
+        assert_int_equal(world.client.n, 0);
+        assert_true(world.client.ended && !world.client.gone);
+        assert_int_equal(run_counted(BT_RUN_TCP_RESET) + run_counted(BT_RUN_TCP_REFUSED), 0);
+        assert_int_equal(tcp()->open, 0);
+        end_bed();
+    }
+}
+
 /* A client that takes nothing is not read when so much waits for it, and goes on when it takes again. */
 static void who_takes_nothing_is_not_read(void **state)
 {
@@ -476,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_client_that_is_no_more_is_given_up),
         cmocka_unit_test(a_request_that_is_too_long_ends_its_connection),
         cmocka_unit_test(a_handler_without_a_reply_ends_its_connection),
+        cmocka_unit_test(a_client_for_which_there_is_no_memory_is_given_up),
         cmocka_unit_test(who_takes_nothing_is_not_read),
         cmocka_unit_test(a_connection_has_so_many_requests_at_once),
         cmocka_unit_test(a_request_waits_for_memory),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow control of a port: its clients by address, and input that makes no sense (F-8, F-10, F-17, F-49).
+#include "starve.h"
 #include "unit.h"
 
 #include "run/flow.h"
@@ -193,6 +194,94 @@ static void off_is_off(void **state)
     assert_true(figures().throttling);
 }
 
+/* Another goal takes effect with what was learned so far, and nobody is forgotten. */
+static void f13_another_goal_is_met_at_once(void **state)
+{
+    struct bt_fc_objective other = objective;
+    (void)state;
+    overload(4, routed, 20000);
+    struct bt_flow_figures before = figures();
+    bt_flow_set(flow, &objective, now); // the same
+    request(0, routed, 8 * US, 10 * US);
+    assert_true(figures().admitted == before.admitted);
+    other.wait_ns = objective.wait_ns / 4;
+    bt_flow_set(flow, &other, now);
+    overload(4, routed, 2000);
+    struct bt_flow_figures strict = figures();
+    assert_true(strict.admitted > 0 && strict.admitted < before.admitted - 0.05);
+    assert_true(strict.clients == before.clients && strict.service_ns > 9e3 && strict.service_ns < 11e3);
+    bt_flow_set(flow, &objective, now);
+    overload(4, routed, 2000);
+    assert_true(figures().admitted > strict.admitted + 0.05);
+}
+
+/* Those of whom nothing can be kept wait for longest while the port is at its limit. */
+static void f17_the_crowd_is_told_to_wait_for_longest(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < BT_FLOW_CLIENTS; i++) {
+        assert_true(request(i, routed, 5 * US, 10 * US) >= 2);
+    }
+    uint32_t at = request(BT_FLOW_CLIENTS, routed, 5 * US, 10 * US);
+    assert_int_equal(at, 1);
+    assert_int_equal(figures().counters[BT_FLOW_CROWDED], 1);
+    assert_true(figures().throttling);
+    assert_int_equal(hooks.signal(hooks.arg, at, now), bt_fc_write_idle(BT_FC_VALUE_MAX));
+    assert_int_equal(figures().clients, BT_FLOW_CLIENTS);
+    assert_int_equal(request(0, routed, 5 * US, 10 * US), 2); // the first one is known still
+    assert_int_equal(figures().counters[BT_FLOW_CROWDED], 1);
+}
+
+static void without_memory_there_is_none(void **state)
+{
+    const uint64_t seed[2] = {1, 2};
+    (void)state;
+    for (unsigned n = 0; n < 3; n++) {
+        starve_after(n);
+        struct bt_flow *f = bt_flow_new(seed);
+        assert_true(starve_ended() == (n < 2) && (f == NULL) == (n < 2));
+        bt_flow_free(f);
+    }
+}
+
+static void figures_of_several_ports_add_up(void **state)
+{
+    const struct bt_flow_figures one = {.on = true,
+                                        .alarm = true,
+                                        .load = 0.5,
+                                        .admitted = 0.6,
+                                        .service_ns = 7,
+                                        .cv2 = 2,
+                                        .refused = 3,
+                                        .clients = 4,
+                                        .counters = {1, 2, 3, 4, 5}},
+                                 two = {.on = true,
+                                        .throttling = true,
+                                        .load = 0.1,
+                                        .admitted = 0.6,
+                                        .service_ns = 9,
+                                        .cv2 = 1,
+                                        .refused = 30,
+                                        .clients = 40,
+                                        .counters = {10, 20, 30, 40, 50}};
+    (void)state;
+    for (int turned = 0; turned < 2; turned++) {
+        struct bt_flow_figures sum = {0};
+        bt_flow_add(&sum, turned ? &two : &one);
+        bt_flow_add(&sum, turned ? &one : &two);
+        assert_true(sum.on && sum.alarm && sum.throttling);
+        assert_true(sum.load == one.load && sum.admitted == one.admitted);
+        assert_true(sum.service_ns == one.service_ns && sum.cv2 == one.cv2); // of the one that is closest to its limit
+        assert_true(sum.refused == 33 && sum.clients == 44);
+        for (uint64_t i = 0; i < BT_FLOW_COUNTERS; i++) {
+            assert_int_equal(sum.counters[i], 11 * (i + 1));
+        }
+    }
+    struct bt_flow_figures still = {0};
+    bt_flow_add(&still, &(struct bt_flow_figures){.refused = 1});
+    assert_true(!still.on && !still.alarm && !still.throttling && still.refused == 1);
+}
+
 /* Who has not seen enough to have a limit is not the closest to it, whichever comes first. */
 static void who_has_learned_speaks_for_all(void **state)
 {
@@ -230,7 +319,11 @@ int main(void)
         FRESH(f8_dispersed_services_are_clamped_and_alarmed),
         FRESH(f17_clients_are_bounded_and_the_idle_give_way),
         FRESH(off_is_off),
+        FRESH(f13_another_goal_is_met_at_once),
+        FRESH(f17_the_crowd_is_told_to_wait_for_longest),
+        cmocka_unit_test(figures_of_several_ports_add_up),
         cmocka_unit_test(who_has_learned_speaks_for_all),
+        cmocka_unit_test(without_memory_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,10 +91,18 @@ static void arrive(uint8_t type, uint16_t id, uint32_t copy)
     net.in[net.n_in++] = p;
 }
 
+static unsigned replied[4];     // replies that had left when the handler was called, by how often it had been
+static bool origins;            // handlers ask who asked
+static struct bt_addr asked_by; // of the request that was executed last
+static uint16_t asked_as;
+static int asked_at;
+
 static void handle(void *arg, struct bobtail_request *request)
 {
     (void)arg;
+    replied[handled % 4] = net.replies;
     handled++;
+    asked_at = bt_run_origin(request, &asked_by, &asked_as);
     for (struct bt_pkt *p; starves && (p = bt_pool_get(&net.pool.pool)) != NULL;) {
         p->next = taken;
         taken = p;
@@ -141,6 +149,7 @@ static void open_bed(enum bt_sched_mode mode, uint32_t threads)
                                  .loop_ns = 50000,
                                  .seed = 1,
                                  .name = "bed",
+                                 .origins = origins,
                                  .handler = handle,
                                  .port = port};
     run = bt_run_open(&setup, why, sizeof why);
@@ -240,15 +249,19 @@ static void test_r272_executed_at_home(void **state)
 static void test_r272_in_a_batch(void **state)
 {
     (void)state;
-    open_bed(BT_SCHED_RUN_TO_COMPLETION, 1);
-    arrive(BT_REQUEST, 1, 101);
-    arrive(BT_REQUEST, 2, 102);
-    arrive(BT_CANCEL, 2, 102);
-    play(0);
-    assert_int_equal(handled, 1);
-    assert_int_equal(net.replies, 1);
-    assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), 1);
-    close_bed();
+    for (int asked = 0; asked < 2; asked++) {
+        origins = asked != 0;
+        open_bed(BT_SCHED_RUN_TO_COMPLETION, 1);
+        arrive(BT_REQUEST, 1, 101);
+        arrive(BT_REQUEST, 2, 102);
+        arrive(BT_CANCEL, 2, 102);
+        play(0);
+        assert_int_equal(handled, 1);
+        assert_int_equal(net.replies, 1);
+        assert_int_equal(cancels(BT_SERVER_CANCELS_REMOVED), 1);
+        close_bed();
+    }
+    origins = false;
 }
 
 static void look(void)
@@ -419,6 +432,106 @@ static void test_z24_a_wake_is_passed_on(void **state)
     close_bed();
 }
 
+// Of those that sleep the first one from there on is woken; where nobody steals, only the one whose port it is.
+static void test_z24_who_is_roused(void **state)
+{
+    (void)state;
+    open_bed(BT_SCHED_WORK_STEALING, 3);
+    struct bt_sched *s = run->lane[0].sched;
+    for (uint32_t core = 0; core < 3; core++) {
+        play(core);
+    }
+    (void)(told(0) + told(1) + told(2));
+    assert_true(bt_sched_sleep(s, 0) && bt_sched_sleep(s, 1) && bt_sched_sleep(s, 2));
+    static const uint32_t order[] = {2, 0, 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        run_rouse(&run->lane[0], run, 2);
+        for (uint32_t core = 0; core < 3; core++) {
+            assert_int_equal(told(core), i < 3 && core == order[i]);
+        }
+    }
+    close_bed();
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, 2);
+    s = run->lane[0].sched;
+    play(1);
+    (void)(told(0) + told(1));
+    assert_true(bt_sched_sleep(s, 1));
+    run_rouse(&run->lane[0], run, 0);
+    assert_int_equal(told(0) + told(1), 0);
+    run_rouse(&run->lane[0], run, 1);
+    assert_int_equal(told(1), 1);
+    close_bed();
+}
+
+// A batch that lasts answers as it goes; one that does not, when all of it was executed.
+static void test_a_batch_that_lasts_answers_as_it_goes(void **state)
+{
+    (void)state;
+    for (int lasts = 0; lasts < 2; lasts++) {
+        open_bed(BT_SCHED_RUN_TO_COMPLETION, 1);
+        run->flush_ticks = lasts ? 0 : UINT64_MAX / 2;
+        run->slow_ticks = 0; // every handler is slow
+        for (uint16_t id = 1; id <= 3; id++) {
+            arrive(BT_REQUEST, id, 100u + id);
+        }
+        play(0);
+        assert_true(handled == 3 && net.replies == 3);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(replied[i], lasts ? i : 0);
+        }
+        assert_int_equal(atomic_load(&run->core[0].slow), lasts ? 3 : 0); // short ones are not looked at
+        assert_int_equal(atomic_load(&run->core[0].longest) != 0, lasts);
+        assert_true(atomic_load(&run->core[0].busy_ticks) != 0);
+        close_bed();
+    }
+}
+
+// Its own request, or one that it took of another core: it is idle no more, and a helper that rests is told.
+static void test_z14_who_executes_is_idle_no_more(void **state)
+{
+    (void)state;
+    for (uint32_t thief = 0; thief < 2; thief++) {
+        for (int rests = 0; rests < 2; rests++) {
+            int woken = -1;
+            open_bed(thief ? BT_SCHED_WORK_STEALING : BT_SCHED_RUN_TO_COMPLETION, 2);
+            struct run_core *core = &run->core[thief];
+            uint64_t idle = atomic_load(&core->idle_ticks);
+            atomic_store(&run->helper_rests, rests != 0);
+            atomic_store(&core->idle_since, run_ticks() - 1000);
+            play(thief); // there is nothing
+            assert_true(atomic_load(&core->idle_since) != 0 && atomic_load(&core->idle_ticks) == idle);
+            arrive(BT_REQUEST, 1, 101);
+            if (thief) {
+                look();
+            }
+            play(thief);
+            assert_int_equal(handled, 1);
+            assert_true(atomic_load(&core->idle_since) == 0 && atomic_load(&core->idle_ticks) >= idle + 1000);
+            assert_int_equal(sem_getvalue(&run->helper_wake, &woken), 0);
+            assert_int_equal(woken, rests);
+            play(0);
+            close_bed();
+        }
+    }
+}
+
+// Behind a router, too, it is the client who asked.
+static void test_a_request_says_who_asked_and_where(void **state)
+{
+    const struct bt_addr client = bt_addr_v4u(0x0a000001, 40000);
+    (void)state;
+    origins = true;
+    open_bed(BT_SCHED_RUN_TO_COMPLETION, 2);
+    origins = false;
+    for (uint16_t id = 300; id <= 301; id++) {
+        arrive(BT_REQUEST, id, id);
+        play(0);
+        assert_true(bt_addr_eq(&asked_by, &client) && asked_as == id && asked_at == 8000);
+    }
+    assert_int_equal(net.replies, 2);
+    close_bed();
+}
+
 // D-3: n of a lane.
 static void test_d3_n_follows_threads_and_time(void **state)
 {
@@ -443,6 +556,10 @@ int main(void)
         cmocka_unit_test(test_r272_places_are_bounded),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_z24_a_wake_is_passed_on),
+        cmocka_unit_test(test_a_batch_that_lasts_answers_as_it_goes),
+        cmocka_unit_test(test_z14_who_executes_is_idle_no_more),
+        cmocka_unit_test(test_z24_who_is_roused),
+        cmocka_unit_test(test_a_request_says_who_asked_and_where),
         cmocka_unit_test(test_d3_n_follows_threads_and_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections of the kernel at a home played by hand: how they end, and how that is counted, whichever comes first;
 // over IPv4 and IPv6. What several threads make of them is test_serve_tcp.c's.
+#include "starve.h"
 #include "unit.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +40,19 @@ static void handle(void *arg, struct bobtail_request *request)
     assert_int_equal(bobtail_request_copy(request, body, sizeof body), REQUEST);
     if (body[4] == 'r') {
         reset(resets);
+    }
+    if (body[4] == 'p') { // a part of itself, which stays where it is until it was sent
+        int n = 0;
+        const struct bobtail_bytes *all = bobtail_request_bytes(request, &n);
+        const uint8_t *at = all->at;
+        assert_int_equal(n, 1);
+        assert_int_equal(bobtail_reply(request, at + 4, BODY), 0);
+        assert_true(request->reply == at + 4 && request->reply_len == BODY && request->heap == NULL);
+        assert_int_equal(bobtail_reply(request, at + 4, BODY), -1); // once
+        return;
+    }
+    if (body[4] == 's') { // for a short answer nothing is allocated but where it waits for its client
+        starve_after(0);
     }
     assert_int_equal(body[4] == 'm' ? bobtail_reply(request, much, MUCH) : bobtail_reply(request, body, REQUEST), 0);
 }
@@ -148,6 +164,22 @@ static void a_request_is_answered_at(const char *address)
     while (tcp()->open != 0) { // the test's own time limit ends it
         look(true);
     }
+    assert_int_equal(handled, 1);
+    end(0);
+}
+
+static void a_request_is_answered_with_a_part_of_itself(void **state)
+{
+    char answer[BODY];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    say(fd, 'p', 1);
+    until(BT_RUN_TCP_REQUESTS, 1);
+    execute();
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), sizeof answer);
+    assert_memory_equal(answer, "p\0\0\0", 4);
+    close(fd);
     assert_int_equal(handled, 1);
     end(0);
 }
@@ -269,6 +301,94 @@ static void one_too_many_is_closed(void **state)
     end(0);
 }
 
+/* What it was answered comes before the end, though it goes on to speak: an end with bytes unread would be a reset. */
+static void one_that_says_nonsense_hears_its_answer_and_then_the_end(void **state)
+{
+    static const uint8_t too_long[4 + 30000] = {0xff, 0xff, 0xff, 0xff};
+    char answer[REQUEST + 1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    say(fd, 'e', 1);
+    assert_int_equal(send(fd, too_long, sizeof too_long, MSG_NOSIGNAL), sizeof too_long);
+    for (int unread = 1; unread != 0;) { // all of it is here
+        assert_int_equal(ioctl(fd, SIOCOUTQ, &unread), 0);
+    }
+    until(BT_RUN_TCP_TOO_LONG, 1);
+    assert_int_equal(tcp()->open, 1);
+    execute();
+    while (tcp()->open != 0) { // the test's own time limit ends it
+        look(true);
+    }
+    assert_int_equal(recv(fd, answer, sizeof answer, MSG_WAITALL), REQUEST);
+    assert_memory_equal(answer, "\0\0\0\24e", 5);
+    assert_int_equal(recv(fd, answer, 1, 0), 0);
+    assert_int_equal(counted(BT_RUN_TCP_TOO_LONG), 1);
+    assert_int_equal(counted(BT_RUN_TCP_RESET) + counted(BT_RUN_TCP_REFUSED) + counted(BT_RUN_TCP_CUT), 0);
+    close(fd);
+    bt_run_close(run);
+}
+
+static void one_that_ends_inside_a_request_is_counted(void **state)
+{
+    char end_of[1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    int fd = dial(&at);
+    assert_int_equal(send(fd, "\0\0", 2, MSG_NOSIGNAL), 2);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    until(BT_RUN_TCP_CUT, 1);
+    assert_int_equal(tcp()->open, 0);
+    assert_int_equal(recv(fd, end_of, 1, 0), 0);
+    assert_int_equal(counted(BT_RUN_TCP_REQUESTS) + counted(BT_RUN_TCP_RESET), 0);
+    close(fd);
+    bt_run_close(run);
+}
+
+/* Its client is told by the end, and others are served. */
+static void a_client_for_which_there_is_no_memory_is_given_up(void **state)
+{
+    char end_of[1];
+    struct bt_addr at = begin_at("127.0.0.1");
+    (void)state;
+    for (uint64_t i = 1; i <= 2; i++) { // before its request, and behind it
+        int fd = dial(&at);
+        until(BT_RUN_TCP_ACCEPTED, i);
+        say(fd, 's', 1);
+        if (i == 1) {
+            starve_after(0);
+        }
+        while (tcp()->open != 0) { // the test's own time limit ends it
+            look(true);
+            execute();
+        }
+        assert_true(starve_ended());
+        assert_int_equal(recv(fd, end_of, 1, 0), 0);
+        assert_int_equal(counted(BT_RUN_TCP_MEMORY), i);
+        assert_int_equal(handled, i - 1);
+        close(fd);
+    }
+    assert_int_equal(counted(BT_RUN_TCP_RESET) + counted(BT_RUN_TCP_REFUSED), 0);
+    bt_run_close(run);
+    a_request_is_answered_at("127.0.0.1");
+}
+
+static void without_memory_nobody_listens(void **state)
+{
+    struct bt_addr at = bt_addr_v4u(0x7f000001, 0);
+    char why[256];
+    unsigned n = 0;
+    (void)state;
+    for (run = NULL; run == NULL; n++) {
+        starve_after(n);
+        run = open_run(&at, why, sizeof why);
+        assert_true(starve_ended() == (run == NULL));
+        assert_true(run != NULL || strcmp(why, "out of memory for 1 threads") == 0);
+    }
+    assert_true(n > 6);
+    bt_run_close(run);
+}
+
 static void an_address_of_others_is_refused(void **state)
 {
     struct bt_addr at;
@@ -285,11 +405,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_answered_over_ipv4),
         cmocka_unit_test(requests_are_answered_over_ipv6),
+        cmocka_unit_test(a_request_is_answered_with_a_part_of_itself),
         cmocka_unit_test(a_reset_is_read),
         cmocka_unit_test(a_reset_of_one_that_is_not_read_is_noticed),
         cmocka_unit_test(a_reset_is_noticed_by_the_answer),
         cmocka_unit_test(answers_wait_for_their_client),
         cmocka_unit_test(one_too_many_is_closed),
+        cmocka_unit_test(one_that_says_nonsense_hears_its_answer_and_then_the_end),
+        cmocka_unit_test(one_that_ends_inside_a_request_is_counted),
+        cmocka_unit_test(a_client_for_which_there_is_no_memory_is_given_up),
+        cmocka_unit_test(without_memory_nobody_listens),
         cmocka_unit_test(an_address_of_others_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

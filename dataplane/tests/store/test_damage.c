@@ -179,12 +179,12 @@ static void r368_a_torn_tail_is_cut(void **state)
     bed_free(&whole);
 }
 
-static void fenced(struct bed *b, uint32_t block)
+static void fenced(struct bed *b, uint32_t block, const char *what)
 {
-    char at[64];
+    char at[120];
     assert_false(bed_start(b));
     assert_int_equal(b->store.why.trouble, BT_STORE_DAMAGED);
-    snprintf(at, sizeof at, "damaged at segment 1, byte %u:", block * BT_BLOCK_BYTES);
+    snprintf(at, sizeof at, "damaged at segment 1, byte %u: %s;", block * BT_BLOCK_BYTES, what);
     assert_memory_equal(b->text, at, strlen(at));
     bed_free(b);
 }
@@ -198,7 +198,7 @@ static void r369_a_changed_block_fences(void **state)
     for (uint32_t block = 0; block < last + 3; block++) {
         bed_copy(&b, &whole);
         block_of(&b, block)[(block * 37) % BT_BLOCK_BYTES] ^= 4;
-        fenced(&b, block);
+        fenced(&b, block, "a block's checksum is wrong");
     }
     bed_free(&whole);
 }
@@ -212,7 +212,7 @@ static void r369_a_missing_block_below_a_later_batch_fences(void **state)
     for (uint32_t block = 0; block < last; block++) {
         bed_copy(&b, &whole);
         memset(block_of(&b, block), 0, BT_BLOCK_BYTES);
-        fenced(&b, block);
+        fenced(&b, block, "blocks are missing that were durable");
     }
     bed_free(&whole);
 }
@@ -227,7 +227,38 @@ static void r366_a_block_that_lies_elsewhere_fences(void **state)
     for (uint32_t block = 1; block < last + 3; block++) {
         bed_copy(&b, &whole);
         memcpy(block_of(&b, block), block_of(&whole, block - 1), BT_BLOCK_BYTES);
-        fenced(&b, block);
+        fenced(&b, block, "a block of another place lies there");
+    }
+    bed_free(&whole);
+}
+
+// Each is whole, and they contradict each other: of whom they are, and how long their batch is.
+static void r366_blocks_of_a_batch_that_disagree_fence(void **state)
+{
+    (void)state;
+    struct bed whole, b;
+    uint32_t last;
+    written(&whole, &last);
+    for (int what = 0; what < 3; what++) {
+        uint8_t payload[BT_BLOCK_ROOM];
+        struct bt_block_head h;
+        bed_copy(&b, &whole);
+        uint8_t *block = block_of(&b, last + 1);
+        assert_int_equal(bt_block_open(block, &h), BT_BLOCK_VALID);
+        memcpy(payload, block + BT_BLOCK_HEAD, BT_BLOCK_ROOM);
+        h.owner ^= what == 0;
+        h.policy = what == 1 ? BT_STORE_VOLATILE : BT_STORE_ALWAYS;
+        h.count += what == 2;
+        bt_block_seal(block, &h, payload);
+        if (what == 2) {
+            fenced(&b, last + 1, "two blocks do not agree how long their batch is");
+            continue;
+        }
+        assert_false(bed_start(&b));
+        assert_int_equal(b.store.why.trouble, BT_STORE_MEMBER);
+        assert_int_equal(b.store.why.byte, (last + 1) * BT_BLOCK_BYTES);
+        assert_string_equal(b.store.why.what, "blocks of two members in one file");
+        bed_free(&b);
     }
     bed_free(&whole);
 }
@@ -249,6 +280,9 @@ static void r369_a_missing_segment_or_snapshot_fences(void **state)
         assert_int_equal(b.ram.disk.ops->remove(&b.ram.disk, gone), 0);
         assert_int_equal(bed_start(&b), newest); // the one before it is a whole store as well, and says so
         assert_int_equal(b.store.why.trouble, newest ? BT_STORE_FINE : BT_STORE_DAMAGED);
+        assert_true(newest || strcmp(b.store.why.what, gone.kind == BT_DISK_SEGMENT
+                                                           ? "the segment is missing"
+                                                           : "the snapshot is missing or not whole") == 0);
         bed_free(&b);
     }
     bed_free(&whole);
@@ -335,6 +369,7 @@ int main(void)
         cmocka_unit_test(r369_a_changed_block_fences),
         cmocka_unit_test(r369_a_missing_block_below_a_later_batch_fences),
         cmocka_unit_test(r366_a_block_that_lies_elsewhere_fences),
+        cmocka_unit_test(r366_blocks_of_a_batch_that_disagree_fence),
         cmocka_unit_test(r369_a_missing_segment_or_snapshot_fences),
         cmocka_unit_test(r369_a_changed_snapshot_fences),
         cmocka_unit_test(r368_a_torn_first_batch_is_no_segment),
