@@ -50,6 +50,16 @@ int __wrap_sched_yield(void)
     return world.on ? 0 : __real_sched_yield();
 }
 
+int __real_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);
+int __wrap_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);
+
+int __wrap_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link)
+{
+    int failed = __real_rte_eth_link_get_nowait(port, link);
+    link->link_status = world.no_carrier ? RTE_ETH_LINK_DOWN : link->link_status;
+    return failed;
+}
+
 int __wrap_rte_thread_register(void)
 {
     world.registrations++;
@@ -85,9 +95,23 @@ struct bt_dpdk *idle_begin(struct bt_io *io, enum bt_dpdk_idle idle)
     return d;
 }
 
+static struct {
+    struct rte_eth_fp_ops *calls, dpdks;
+} replaced;
+
+struct rte_eth_fp_ops *idle_calls(struct bt_io *io)
+{
+    if (replaced.calls == NULL) {
+        replaced.calls = &rte_eth_fp_ops[bt_dpdk_of(io)->dev->port];
+        replaced.dpdks = *replaced.calls;
+    }
+    return replaced.calls;
+}
+
 int idle_open(void **state)
 {
     (void)state;
+    replaced.calls = NULL;
     memset(&world, 0, sizeof world);
     hosts = hosts_open();
     return 0;
@@ -96,7 +120,10 @@ int idle_open(void **state)
 int idle_close(void **state)
 {
     (void)state;
-    world.on = false;
+    if (replaced.calls != NULL) {
+        *replaced.calls = replaced.dpdks;
+    }
+    world.on = world.no_carrier = false;
     hosts_close(&hosts);
     return 0;
 }

@@ -19,6 +19,7 @@ struct idle_world {
     uint64_t yielded_at;          // the last yield
     unsigned looks, sleeps, yields, slacks, registrations;
     bool refuse_thread;
+    bool no_carrier;
     void (*asleep)(struct pollfd *fds);
     void (*before_sleep)(void); // when exact timers are asked for, just before an io's first sleep
 };
@@ -30,6 +31,9 @@ extern struct hosts hosts;
 int idle_open(void **state);
 int idle_close(void **state);
 #define WITH_HOSTS(test) cmocka_unit_test_setup_teardown(test, idle_open, idle_close)
+
+// The calls by which the device of an io receives and sends; they are DPDK's again at the test's end.
+struct rte_eth_fp_ops *idle_calls(struct bt_io *io);
 
 // From here on the io's time is ours, and the last packet came just now; its own timers are far away.
 struct bt_dpdk *idle_begin(struct bt_io *io, enum bt_dpdk_idle idle);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving from a device that is the test: frames in buffers of others, queues that must wait, and
+// what a look at the carrier does.
+#include "unit.h"
+
+#include "dpdk_world.h"
+
+#include <string.h>
+
+static struct {
+    struct rte_mbuf *next; // NULL: nothing is there
+    unsigned bursts;
+} device;
+
+static uint16_t burst(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+    (void)queue;
+    (void)n;
+    device.bursts++;
+    m[0] = device.next;
+    device.next = NULL;
+    return m[0] != NULL;
+}
+
+static struct bt_dpdk *begin(void)
+{
+    struct bt_dpdk *d = idle_begin(hosts.peer, BT_DPDK_IDLE_SPIN);
+    memset(&device, 0, sizeof device);
+    idle_calls(hosts.peer)->rx_pkt_burst = burst;
+    return d;
+}
+
+static unsigned receive(struct bt_pkt **pkts, unsigned max)
+{
+    return bt_io_rx(hosts.peer, BT_IO_ANY, pkts, max);
+}
+
+static uint64_t dropped(const char *why)
+{
+    return hosts_counter(hosts.peer, "io_rx_dropped_total", why);
+}
+
+// A chain of `pieces` full buffers of a pool that knows nothing of ours.
+static struct rte_mbuf *chain(struct rte_mempool *pool, unsigned pieces)
+{
+    struct rte_mbuf *head = NULL;
+    for (unsigned i = 0; i < pieces; i++) {
+        struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+        assert_non_null(m);
+        char *at = rte_pktmbuf_append(m, 900);
+        assert_non_null(at);
+        memset(at, 0, 900);
+        assert_true(head == NULL || rte_pktmbuf_chain(head, m) == 0);
+        head = head != NULL ? head : m;
+    }
+    return head;
+}
+
+static struct bt_pkt *all[2 * DPDK_BUFFERS];
+static unsigned n_all;
+
+static void take_every_buffer(struct bt_dpdk *d)
+{
+    for (n_all = 0; n_all < 2 * DPDK_BUFFERS && (all[n_all] = bt_pool_get(&d->dev->pool)) != NULL; n_all++) {
+    }
+}
+
+static void give_back(struct bt_dpdk *d, unsigned n)
+{
+    for (; n > 0 && n_all > 0; n--) {
+        bt_pool_put(&d->dev->pool, all[--n_all]);
+    }
+}
+
+// One that does not fit into a buffer of ours is dropped, and so is one for which there is none; both go home.
+static void what_cannot_be_copied_is_dropped_and_counted(void **state)
+{
+    struct rte_mempool *pool = rte_pktmbuf_pool_create("others", 63, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    (void)state;
+    assert_non_null(pool);
+    struct bt_dpdk *d = begin();
+    unsigned used = bt_dpdk_in_use(d->dev);
+    device.next = chain(pool, 3);
+    assert_int_equal(receive(pkts, BT_IO_BATCH), 0);
+    assert_int_equal(dropped("too_long"), 1);
+    assert_int_equal(bt_dpdk_in_use(d->dev), used);
+    device.next = chain(pool, 2); // no frame of ours, but it fits
+    assert_int_equal(receive(pkts, BT_IO_BATCH), 0);
+    assert_int_equal(hosts_counter(hosts.peer, "io_rx_copied_total", NULL), 1);
+    assert_int_equal(bt_dpdk_in_use(d->dev), used);
+    take_every_buffer(d);
+    device.next = chain(pool, 1);
+    assert_int_equal(receive(pkts, BT_IO_BATCH), 0);
+    assert_int_equal(dropped("no_buffer"), 1);
+    assert_int_equal(dropped("too_long"), 1);
+    assert_int_equal(rte_mempool_in_use_count(pool), 0);
+    give_back(d, n_all);
+    rte_mempool_free(pool);
+}
+
+// The driver of af_xdp counts what it cannot replace as lost: it is not asked before a batch of buffers is free.
+static void a_driver_that_keeps_buffers_is_asked_when_some_are_free(void **state)
+{
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    (void)state;
+    struct bt_dpdk *d = begin();
+    take_every_buffer(d);
+    (void)receive(pkts, 1);
+    assert_int_equal(device.bursts, 1);
+    d->dev->keeps_buffers = true;
+    (void)receive(pkts, 1);
+    assert_int_equal(device.bursts, 1);
+    give_back(d, 4 * BT_IO_BATCH);
+    unsigned used = bt_dpdk_in_use(d->dev);
+    (void)receive(pkts, 1);
+    assert_int_equal(device.bursts, 2);
+    assert_int_equal(bt_dpdk_in_use(d->dev), used); // those it tried are back
+    atomic_store(&d->dev->running, false);
+    (void)receive(pkts, 1);
+    assert_int_equal(device.bursts, 2);
+    atomic_store(&d->dev->running, true);
+    give_back(d, n_all);
+    d->dev->keeps_buffers = false;
+}
+
+static unsigned there, gone;
+
+static void hear(const char *line)
+{
+    there += strcmp(line, "DPDK: the carrier is there") == 0;
+    gone += strcmp(line, "DPDK: the carrier is gone") == 0;
+}
+
+// A look each second, each tenth while it is away; the first io tells, and all say to their neighbours who is back.
+static void the_carrier_is_looked_at(void **state)
+{
+    struct bt_pkt *pkts[1];
+    (void)state;
+    struct bt_dpdk *d = begin();
+    d->dev->log = hear;
+    there = gone = 0;
+    d->dev->client = true;
+    d->dev->patience = 5;
+    d->look_ns = world.now + 2 * US;
+    uint64_t look = d->look_ns;
+    assert_int_equal(bt_io_next(hosts.peer), look);
+    (void)receive(pkts, 1);
+    assert_int_equal(d->look_ns, look);
+    (void)receive(pkts, 1); // due
+    assert_int_equal(d->look_ns, look + 1000 * MS);
+    assert_int_equal(d->dev->patience, 5);
+    world.no_carrier = true;
+    for (unsigned i = 1; i <= 3; i++) { // said once
+        d->look_ns = world.now;
+        (void)receive(pkts, 1);
+        assert_int_equal(d->look_ns, world.now + 100 * MS);
+        assert_true(there == 0 && gone == 1);
+        assert_int_equal(d->dev->patience, 5 - i); // a client looks for its server
+        assert_false(bt_dpdk_carrier(d->dev));
+    }
+    world.no_carrier = false;
+    uint64_t announced = hosts_counter(hosts.peer, "io_tx_packets_total", NULL);
+    d->look_ns = world.now;
+    (void)receive(pkts, 1);
+    assert_true(there == 1 && gone == 1);
+    assert_true(bt_dpdk_carrier(d->dev));
+    world.now += 1000 * MS;
+    (void)receive(pkts, 1);
+    assert_true(hosts_counter(hosts.peer, "io_tx_packets_total", NULL) > announced);
+    assert_true(bt_io_next(hosts.peer) <= world.now + 1000 * MS);
+    d->dev->client = false;
+    d->dev->log = NULL;
+}
+
+// Of an io that is not the first of its device nobody hears.
+static void the_first_io_looks_for_all(void **state)
+{
+    struct bt_pkt *pkts[1];
+    (void)state;
+    struct bt_dpdk *d = idle_begin(hosts.feedback, BT_DPDK_IDLE_SPIN);
+    d->dev->log = hear;
+    there = gone = 0;
+    d->dev->client = true;
+    d->dev->patience = 5;
+    atomic_store(&d->dev->removed, true);
+    world.no_carrier = true;
+    d->look_ns = world.now;
+    (void)bt_io_rx(hosts.feedback, BT_IO_ANY, pkts, 1);
+    assert_int_equal(d->look_ns, world.now + 100 * MS);
+    assert_false(d->carrier);
+    assert_true(bt_dpdk_carrier(d->dev));
+    assert_int_equal(bt_dpdk_loss(d->dev), BT_DPDK_KEPT);
+    assert_int_equal(d->dev->patience, 5);
+    assert_int_equal(there + gone, 0);
+    atomic_store(&d->dev->removed, false);
+    d->dev->client = false;
+    d->dev->log = NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_HOSTS(what_cannot_be_copied_is_dropped_and_counted),
+        WITH_HOSTS(a_driver_that_keeps_buffers_is_asked_when_some_are_free),
+        WITH_HOSTS(the_carrier_is_looked_at),
+        WITH_HOSTS(the_first_io_looks_for_all),
+    };
+    return cmocka_run_group_tests_name("rx", tests, hosts_start, NULL);
+}
