@@ -3,7 +3,9 @@
 // what a look at the carrier does.
 #include "unit.h"
 
+#include "counter_names.h"
 #include "dpdk_world.h"
+#include "link/internal.h"
 
 #include <string.h>
 
@@ -198,6 +200,36 @@ static void the_first_io_looks_for_all(void **state)
     d->dev->log = NULL;
 }
 
+// What docs/reference/metrics.md calls each of them; those of the link follow.
+static void counters_stand_under_their_names(void **state)
+{
+    const struct bt_counter_desc *desc;
+    unsigned n;
+    (void)state;
+    bt_dpdk_of(hosts.peer)->link->counters[BT_LINK_EVENTS_LOST] = 77;
+    assert_int_equal(hosts.peer->ops->counters(hosts.peer, &desc, &n)[BT_DPDK_COUNTERS + BT_LINK_EVENTS_LOST], 77);
+    assert_int_equal(n, BT_DPDK_COUNTERS + BT_LINK_COUNTERS);
+    assert_string_equal(desc[n - 1].name, "link_events_lost_total");
+    assert_counter_names(desc, BT_DPDK_COUNTERS,
+                         "io_rx_packets_total\n"
+                         "io_tx_packets_total\n"
+                         "io_rx_dropped_total{reason=too_long}\n"
+                         "io_rx_dropped_total{reason=no_buffer}\n"
+                         "io_rx_dropped_total{reason=handover_full}\n"
+                         "io_rx_dropped_total{reason=device_queue_full}\n"
+                         "io_rx_buffer_failures_total\n"
+                         "io_rx_dropped_total{reason=device_error}\n"
+                         "io_tx_dropped_total{reason=no_space}\n"
+                         "io_tx_dropped_total{reason=link_down}\n"
+                         "io_tx_dropped_total{reason=device_lost}\n"
+                         "io_tx_dropped_total{reason=refused}\n"
+                         "io_tx_dropped_total{reason=device_error}\n"
+                         "io_unreachable_total\n"
+                         "io_rx_copied_total\n"
+                         "io_rx_handed_over_total\n"
+                         "io_wakeups_total\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +237,7 @@ int main(void)
         WITH_HOSTS(a_driver_that_keeps_buffers_is_asked_when_some_are_free),
         WITH_HOSTS(the_carrier_is_looked_at),
         WITH_HOSTS(the_first_io_looks_for_all),
+        WITH_HOSTS(counters_stand_under_their_names),
     };
     return cmocka_run_group_tests_name("rx", tests, hosts_start, NULL);
 }

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "base/bytes.h"
+#include "counter_names.h"
 #include "tcp/crab.h"
 
 #include <stdlib.h>
@@ -440,6 +441,40 @@ static void every_drop_has_its_reason(void **state)
     close_bed(&b);
 }
 
+// What docs/reference/metrics.md calls each of them.
+static void counters_stand_under_their_names(void **state)
+{
+    struct bed b;
+    const struct bt_counter_desc *desc;
+    unsigned n;
+    (void)state;
+    open_bed(&b);
+    (void)bt_crab_counters(b.crab, &desc, &n);
+    assert_int_equal(n, BT_CRAB_COUNTERS);
+    assert_counter_names(desc, n,
+                         "crab_segments_total\n"
+                         "crab_redirected_total\n"
+                         "crab_inserted_total\n"
+                         "crab_repeated_total\n"
+                         "crab_fallback_total{reason=client}\n"
+                         "crab_fallback_total{reason=servers}\n"
+                         "crab_fallback_total{reason=option_space}\n"
+                         "crab_fallback_total{reason=not_syn}\n"
+                         "crab_foreign_address_total\n"
+                         "crab_duplicate_options_total\n"
+                         "crab_malformed_options_total\n"
+                         "crab_dropped_total{reason=truncated}\n"
+                         "crab_dropped_total{reason=header}\n"
+                         "crab_dropped_total{reason=ip_checksum}\n"
+                         "crab_dropped_total{reason=fragment}\n"
+                         "crab_dropped_total{reason=extension_header}\n"
+                         "crab_dropped_total{reason=ttl}\n"
+                         "crab_dropped_total{reason=not_a_vip}\n"
+                         "crab_dropped_total{reason=no_server}\n"
+                         "crab_dropped_total{reason=fallback}\n");
+    close_bed(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +491,7 @@ int main(void)
         cmocka_unit_test(c28_an_address_that_came_with_the_syn_is_overwritten),
         cmocka_unit_test(c9_the_families_do_not_mix),
         cmocka_unit_test(every_drop_has_its_reason),
+        cmocka_unit_test(counters_stand_under_their_names),
     };
     int four = cmocka_run_group_tests_name("IPv4", tests, syn_four_group, NULL);
     return four + cmocka_run_group_tests_name("IPv6", tests, syn_six_group, NULL);
