@@ -4,6 +4,8 @@
 
 #include "dpdk_world.h"
 
+#include <string.h>
+
 // SLEEP: it looks for 20 us, then sleeps, and never gives the core away in between.
 static void who_shall_sleep_looks_for_20_us(void **state)
 {
@@ -98,6 +100,33 @@ static void exact_timers_are_asked_for_once(void **state)
     assert_int_equal(world.slacks, 1);
 }
 
+static unsigned said;
+
+static void hear(const char *line)
+{
+    said += strstr(line, "an idle thread sleeps 50 to 250 us at a time") != NULL;
+}
+
+// By the first io of a device, if a thread ever sleeps.
+static void how_long_it_sleeps_is_said(void **state)
+{
+    static const enum bt_dpdk_idle idles[] = {BT_DPDK_IDLE_SLEEP, BT_DPDK_IDLE_SPIN, BT_DPDK_IDLE_YIELD};
+    struct bt_dpdk_device *dev = hosts.dev[1];
+    (void)state;
+    dev->log = hear;
+    for (unsigned i = 0; i < sizeof idles / sizeof idles[0]; i++) {
+        said = 0;
+        dev->idle = idles[i];
+        hosts.request->ops->close(hosts.request); // the first
+        hosts.request = hosts_io(dev, false, 2, REQUEST_PORT);
+        assert_int_equal(said, idles[i] != BT_DPDK_IDLE_SPIN);
+        hosts.feedback->ops->close(hosts.feedback);
+        hosts.feedback = hosts_io(dev, false, 2, FEEDBACK_PORT);
+        assert_int_equal(said, idles[i] != BT_DPDK_IDLE_SPIN);
+    }
+    dev->log = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +137,7 @@ int main(void)
         WITH_HOSTS(a_sleep_ends_with_the_wait),
         WITH_HOSTS(a_thread_without_a_queue_sleeps_long),
         WITH_HOSTS(exact_timers_are_asked_for_once),
+        WITH_HOSTS(how_long_it_sleeps_is_said),
     };
     return cmocka_run_group_tests_name("idle", tests, hosts_start, NULL);
 }
