@@ -2,6 +2,7 @@
 // See dpdk_card.h.
 #include "dpdk_card.h"
 
+#include <errno.h>
 #include <net/if.h>
 #include <rte_alarm.h>
 #include <rte_dev.h>
@@ -184,10 +185,17 @@ INSTEAD(int, rte_eth_dev_callback_unregister,
 
 INSTEAD(int, ioctl, (int fd, unsigned long what, void *arg), (fd, what, arg), {
     struct ifreq *r = arg;
-    if (what != SIOCGIFMTU || card.if_mtu == 0) {
+    if (what == SIOCGIFMTU && card.if_mtu != 0) {
+        r->ifr_mtu = card.if_mtu;
+    } else if (what == SIOCGIFNAME && card.interface) {
+        assert_int_equal(r->ifr_ifindex, 4711);
+        errno = card.if_error;
+        return card.if_error != 0 ? -1 : 0;
+    } else if (what == SIOCGIFFLAGS && card.interface) {
+        r->ifr_flags = card.if_running ? IFF_UP | IFF_RUNNING : IFF_UP;
+    } else {
         return __real_ioctl(fd, what, arg);
     }
-    r->ifr_mtu = card.if_mtu;
     return 0;
 })
 
@@ -223,6 +231,11 @@ struct bt_dpdk_device *card_must_open(const struct bt_dpdk_device_config *cfg)
         fail_msg("%s", card_error);
     }
     return dev;
+}
+
+void card_close(struct bt_dpdk_device *dev)
+{
+    assert_int_equal(bt_dpdk_device_close(dev), 0);
 }
 
 void card_assert_has(const char *text, const char *part)

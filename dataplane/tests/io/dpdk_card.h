@@ -17,7 +17,10 @@ struct card {
     unsigned up_after; // looks at the carrier until it is there
     bool unknown;      // no port has its name before it is probed
     bool no_port;      // nor after
-    unsigned busy;     // a callback runs, for so many attempts to take it away
+    bool interface;    // it stands on one of the kernel's, which is
+    int if_error;      // not to be asked
+    bool if_running;
+    unsigned busy; // a callback runs, for so many attempts to take it away
     // What it was asked.
     uint16_t rx_queues, tx_queues, mtu, ring;
     unsigned looks, configured, with_interrupts, rx_setups, tx_setups, starts, stops, closes, removes, mtus, multicasts;
@@ -35,6 +38,8 @@ void card_new(void);
 // On it; NULL with the reason in card_error. What it says is in card_said.
 struct bt_dpdk_device *card_open(const struct bt_dpdk_device_config *cfg);
 struct bt_dpdk_device *card_must_open(const struct bt_dpdk_device_config *cfg);
+// Every buffer must have come home.
+void card_close(struct bt_dpdk_device *dev);
 extern char card_error[600], card_said[1000];
 
 void card_assert_has(const char *text, const char *part);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port from its name to its end: how it is found, that it waits for its carrier, how a memif client looks for its
-// server, who tells when it is taken away, and what closing takes back.
+// server, and what closing takes back.
 #include "unit.h"
 
 #include "dpdk_card.h"
@@ -12,23 +12,18 @@
 
 static const struct bt_dpdk_device_config plain;
 
-static void close_device(struct bt_dpdk_device *dev)
-{
-    assert_int_equal(bt_dpdk_device_close(dev), 0);
-}
-
 // A port that DPDK knows by its name is others'; one that was made for us goes with us.
 static void what_was_made_for_us_is_removed(void **state)
 {
     (void)state;
     card_new();
-    close_device(card_must_open(&plain));
+    card_close(card_must_open(&plain));
     assert_string_equal(card.probed, "");
     assert_int_equal(card.stops, 1);
     assert_int_equal(card.closes + card.removes, 0);
     card_new();
     card.unknown = true;
-    close_device(card_must_open(&(struct bt_dpdk_device_config){.port = "net_ring9,a=1"}));
+    card_close(card_must_open(&(struct bt_dpdk_device_config){.port = "net_ring9,a=1"}));
     assert_string_equal(card.probed, "net_ring9,a=1");
     assert_true(card.stops == 1 && card.closes == 1 && card.removes == 1);
     card_new();
@@ -91,7 +86,7 @@ static void opening_waits_for_the_carrier(void **state)
         card_assert_has(card_said, rows[i].says != NULL ? rows[i].says : "");
         assert_int_equal(card.starts, 1); // no client: nobody has to look again
         assert_int_equal(card.silenced, 0);
-        close_device(dev);
+        card_close(dev);
     }
 }
 
@@ -114,7 +109,7 @@ static void a_client_looks_for_its_server_again(void **state)
         assert_int_equal(dev->patience, again ? 2 * PATIENCE + 1 - looks : 0);
         assert_true(atomic_load(&dev->running));
         assert_int_equal(card.silenced, 1);
-        close_device(dev);
+        card_close(dev);
     }
 }
 
@@ -146,7 +141,7 @@ static void a_client_need_not_start(void **state)
     card.up_after = 0;
     bt_dpdk_port_reconnect(dev); // connected: the next loss is acted on at once
     assert_true(card.starts == 3 && dev->patience == 0);
-    close_device(dev);
+    card_close(dev);
 }
 
 // DPDK's interrupt thread takes memif's connections down, so it is stopped there, or here where there is no alarm.
@@ -158,40 +153,12 @@ static void a_memif_is_stopped_where_its_connections_are(void **state)
         card.driver = "net_memif";
         struct bt_dpdk_device *dev = card_must_open(&(struct bt_dpdk_device_config){.port = CLIENT});
         card.alarm = refused ? -ENOMEM : 0;
-        close_device(dev);
+        card_close(dev);
         assert_true(card.alarms == 1 && card.stops == 1);
     }
     card_new();
-    close_device(card_must_open(&plain));
+    card_close(card_must_open(&plain));
     assert_int_equal(card.alarms, 0);
-}
-
-static void who_tells_of_its_loss_is_asked_until_it_is_closed(void **state)
-{
-    static int *const refusals[] = {&card.events, &card.removal};
-    (void)state;
-    card_new();
-    card.busy = 2; // callbacks that run
-    struct bt_dpdk_device *dev = card_must_open(&plain);
-    assert_null(strstr(card_said, "nobody will tell"));
-    assert_non_null(card.removed);
-    assert_int_equal(card.removed(dev->port, RTE_ETH_EVENT_INTR_RMV, card.removed_arg, NULL), 0);
-    assert_int_equal(bt_dpdk_loss(dev), BT_DPDK_KEPT); // noted only: who owns an io acts on it
-    bt_dpdk_lost_look(dev);
-    assert_int_equal(bt_dpdk_loss(dev), BT_DPDK_GONE);
-    card_assert_has(card_said, "DPDK: device net_ring_a was taken away: its driver says that it is gone\n");
-    assert_false(atomic_load(&dev->running));
-    close_device(dev);
-    assert_int_equal(card.stops, 1); // it ran when it was lost
-    assert_int_equal(card.takes, 3);
-    assert_null(card.removed);
-    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        card_new();
-        *refusals[i] = -ENOMEM;
-        dev = card_must_open(&(struct bt_dpdk_device_config){.port = "net_x,iface=lo"});
-        card_assert_has(card_said, "DPDK: nobody will tell when interface lo is taken away\n");
-        close_device(dev);
-    }
 }
 
 // A driver that keeps buffers is asked for what it has sent, of each queue; what it holds is no loss, the rest is.
@@ -241,7 +208,7 @@ static void settings_have_their_bounds(void **state)
         assert_int_equal(dev != NULL, rows[i].says == NULL);
         assert_string_equal(card_error, rows[i].says != NULL ? rows[i].says : "");
         if (dev != NULL) {
-            close_device(dev);
+            card_close(dev);
         }
     }
     struct bt_dpdk_device_config many = {.port = "net_ring_a", .addrs = own, .n_addrs = BT_LINK_MAX_ADDRS + 1};
@@ -262,7 +229,6 @@ int main(void)
         cmocka_unit_test(a_client_looks_for_its_server_again),
         cmocka_unit_test(a_client_need_not_start),
         cmocka_unit_test(a_memif_is_stopped_where_its_connections_are),
-        cmocka_unit_test(who_tells_of_its_loss_is_asked_until_it_is_closed),
         cmocka_unit_test(buffers_that_do_not_come_back_are_counted),
         cmocka_unit_test(settings_have_their_bounds),
     };

@@ -9,11 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void close_device(struct bt_dpdk_device *dev)
-{
-    assert_int_equal(bt_dpdk_device_close(dev), 0);
-}
-
 // What opening made is gone, whatever it was that failed.
 static void assert_nothing_is_left(void)
 {
@@ -64,7 +59,7 @@ static void the_mtu_is_what_all_can_carry(void **state)
         assert_int_equal(bt_dpdk_mtu(dev), rows[i].mtu);
         assert_int_equal(dev->link.mtu, rows[i].mtu);
         assert_true(rows[i].set == 0 || card.mtu == rows[i].mtu);
-        close_device(dev);
+        card_close(dev);
     }
     assert_nothing_is_left();
 }
@@ -74,7 +69,7 @@ static void a_device_that_takes_no_mtu_may_keep_its_own(void **state)
     (void)state;
     card_new();
     card.set_mtu = -ENOTSUP;
-    close_device(card_must_open(&(struct bt_dpdk_device_config){.mtu = 1600}));
+    card_close(card_must_open(&(struct bt_dpdk_device_config){.mtu = 1600}));
     card_new();
     card.set_mtu = -EINVAL;
     assert_null(card_open(&(struct bt_dpdk_device_config){.mtu = 1600}));
@@ -111,10 +106,10 @@ static void queues_are_as_many_as_are_of_use(void **state)
         assert_int_equal(card.tx_setups, rows[i].queues);
         assert_int_equal(card.ring, 1024);
         assert_int_equal(strstr(card_said, "take turns to send") != NULL, rows[i].ios > rows[i].queues);
-        close_device(dev);
+        card_close(dev);
     }
     card_new();
-    close_device(card_must_open(&(struct bt_dpdk_device_config){.ring = 77}));
+    card_close(card_must_open(&(struct bt_dpdk_device_config){.ring = 77}));
     assert_int_equal(card.ring, 77);
 }
 
@@ -186,12 +181,12 @@ static void interrupts_are_asked_for_by_who_sleeps(void **state)
         assert_int_equal(card.configured, rows[i].tries);
         assert_int_equal(card.with_interrupts, rows[i].with);
         assert_int_equal(dev->interrupts, rows[i].has);
-        close_device(dev);
+        card_close(dev);
     }
     card_new();
     struct bt_dpdk_device *dev = card_must_open(&(struct bt_dpdk_device_config){.port = "0000:05:00.0"});
     assert_int_equal(dev->idle, BT_DPDK_IDLE_SPIN);
-    close_device(dev);
+    card_close(dev);
 }
 
 // What has no address of its own, or none that can be one, gets one at random.
@@ -219,7 +214,7 @@ static void a_port_has_an_address_of_one_host(void **state)
         assert_int_equal(mac[0] & 3, 2);
         assert_memory_equal(dev->link.mac, mac, sizeof mac);
         assert_int_equal(card.multicasts, 1);
-        close_device(dev);
+        card_close(dev);
     }
 }
 
