@@ -2,6 +2,7 @@
 // See dpdk_world.h.
 #include "dpdk_world.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -35,6 +36,10 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const s
     if (world.sleeps++ == 0) {
         world.slept_at = world.now;
         world.sleeps_ns = ns;
+        world.watched = (unsigned)n;
+        for (nfds_t i = 0; i < n && i < 3; i++) {
+            world.watch[i] = fds[i].fd;
+        }
     }
     world.now += ns;
     if (world.asleep != NULL) {
@@ -48,6 +53,37 @@ int __wrap_sched_yield(void)
     world.yields++;
     world.yielded_at = world.now;
     return world.on ? 0 : __real_sched_yield();
+}
+
+int __real_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue);
+int __real_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue);
+int __real_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue);
+int __wrap_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue);
+int __wrap_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue);
+int __wrap_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue);
+
+int __wrap_rte_eth_dev_rx_intr_enable(uint16_t port, uint16_t queue)
+{
+    if (!world.interrupts) {
+        return __real_rte_eth_dev_rx_intr_enable(port, queue);
+    }
+    bool refused = world.refuses == queue;
+    world.enabled[queue] += !refused;
+    return refused ? -ENOTSUP : 0;
+}
+
+int __wrap_rte_eth_dev_rx_intr_disable(uint16_t port, uint16_t queue)
+{
+    if (!world.interrupts) {
+        return __real_rte_eth_dev_rx_intr_disable(port, queue);
+    }
+    world.disabled[queue]++;
+    return 0;
+}
+
+int __wrap_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue)
+{
+    return world.interrupts ? world.interrupt[queue] : __real_rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
 }
 
 int __real_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);

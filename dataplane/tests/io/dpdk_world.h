@@ -20,6 +20,12 @@ struct idle_world {
     unsigned looks, sleeps, yields, slacks, registrations;
     bool refuse_thread;
     bool no_carrier;
+    bool interrupts; // each queue has the descriptor below, -1: none
+    int interrupt[2];
+    int refuses; // the queue whose interrupt cannot be switched on
+    unsigned enabled[2], disabled[2];
+    unsigned watched; // descriptors of the first sleep
+    int watch[3];
     void (*asleep)(struct pollfd *fds);
     void (*before_sleep)(void); // when exact timers are asked for, just before an io's first sleep
 };

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -108,6 +109,64 @@ static void a_bell_begins_silent(void **state)
     assert_int_equal(opened, -1);
 }
 
+static uint16_t nothing(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+    (void)queue;
+    (void)m;
+    (void)n;
+    return 0;
+}
+
+static void signal_the_first(struct pollfd *fds)
+{
+    const uint64_t one = 1;
+    (void)fds;
+    assert_int_equal(write(world.interrupt[0], &one, sizeof one), sizeof one);
+}
+
+// Of two queues both have to wake a thread that sleeps long; else it naps, on the one there is. All are off while it
+// works, and what woke it is taken.
+static void a_thread_sleeps_long_if_every_queue_wakes_it(void **state)
+{
+    static const struct {
+        bool has[2];
+        int refuses;
+        unsigned armed;
+        uint64_t sleeps;
+    } rows[] = {{{true, true}, -1, 2, 100 * MS},
+                {{true, true}, 1, 1, 250 * US},
+                {{true, false}, -1, 1, 250 * US},
+                {{false, false}, -1, 0, 250 * US}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bt_dpdk *d = idle_begin(hosts.request, BT_DPDK_IDLE_SLEEP);
+        int fds[2] = {eventfd(0, EFD_CLOEXEC), eventfd(0, EFD_CLOEXEC)}; // who reads the second waits for ever
+        idle_calls(hosts.request)->rx_pkt_burst = nothing;
+        d->n_rx = 2;
+        d->rx_queue[1] = 1;
+        d->dev->interrupts = world.interrupts = true;
+        world.refuses = rows[i].refuses;
+        for (unsigned q = 0; q < 2; q++) {
+            world.interrupt[q] = rows[i].has[q] ? fds[q] : -1;
+        }
+        d->last_rx_ns = world.now - 900 * MS;
+        world.asleep = rows[i].armed != 0 ? signal_the_first : NULL;
+        bt_io_wait(hosts.request, world.now + 3 * rows[i].sleeps);
+        assert_int_equal(world.sleeps_ns, rows[i].sleeps - (rows[i].armed != 0 ? US : 0)); // it looked once more
+        assert_int_equal(world.watched, 1 + rows[i].armed);
+        for (unsigned k = 0; k < rows[i].armed; k++) {
+            assert_int_equal(world.watch[1 + k], fds[k]);
+        }
+        assert_false(has_rung(fds[0]));
+        for (unsigned q = 0; q < 2; q++) {
+            assert_true(rows[i].armed == 0 ? world.disabled[q] == 0 : world.disabled[q] >= world.enabled[q]);
+            close(fds[q]);
+        }
+        d->n_rx = 1;
+        d->dev->interrupts = false;
+    }
+}
+
 static void wait_twice(struct bt_io *io)
 {
     bt_io_wait(io, 0);
@@ -169,6 +228,7 @@ int main(void)
         WITH_HOSTS(a_bell_before_the_sleep_is_heard),
         WITH_HOSTS(a_frame_before_the_sleep_is_found),
         cmocka_unit_test(a_bell_begins_silent),
+        WITH_HOSTS(a_thread_sleeps_long_if_every_queue_wakes_it),
         WITH_HOSTS(a_thread_that_waits_is_adopted_once),
         WITH_HOSTS(a_thread_that_dpdk_refuses_does_not_ask_again),
     };

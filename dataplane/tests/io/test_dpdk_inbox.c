@@ -99,6 +99,7 @@ static void packets_wait_for_their_port(void **state)
         {"a0b1c2d1", 1, "bd", "e1", "ace"}, // one between
         {"a0b1c2d2", 2, "cd", "e2", "abe"}, // the last: what comes then is behind the one before
         {"a0b1c2", 2, "c", "e0f2", "aebf"}, {"a1", 1, "a", "b2c0", "bc"}, // the only one
+        {"a2b0c1", 0, "b", "d0", "acd"}, // the numbers of ports say nothing of their order
         {"a2b2", 0, "", "c0", "abc"},
     };
     (void)state;
