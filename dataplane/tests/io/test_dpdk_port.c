@@ -218,6 +218,91 @@ static void a_port_has_an_address_of_one_host(void **state)
     }
 }
 
+// What is believed of checksums by the port's kind, or as told.
+static void checksums_are_as_told(void **state)
+{
+    static const struct {
+        const char *port;
+        enum bt_dpdk_checksums checksums;
+        bool unfinished, none;
+    } rows[] = {
+        {NULL, BT_DPDK_CHECKSUMS_AUTO, false, false},
+        {NULL, BT_DPDK_CHECKSUMS_FULL, false, false},
+        {NULL, BT_DPDK_CHECKSUMS_UNFINISHED, true, false},
+        {NULL, BT_DPDK_CHECKSUMS_NONE, false, true},
+        {"net_af_xdp0,iface=lo", BT_DPDK_CHECKSUMS_AUTO, true, false},
+        {"net_af_xdp0,iface=lo", BT_DPDK_CHECKSUMS_FULL, false, false},
+        {"net_af_packet0,iface=lo", BT_DPDK_CHECKSUMS_AUTO, false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        card_new();
+        struct bt_dpdk_device *dev =
+            card_must_open(&(struct bt_dpdk_device_config){.port = rows[i].port, .checksums = rows[i].checksums});
+        assert_int_equal(dev->link.rx_unfinished, rows[i].unfinished);
+        assert_int_equal(dev->link.tx_no_udp_sum, rows[i].none);
+        assert_int_equal(dev->link.rx_trusted, rows[i].none);
+        card_close(dev);
+    }
+}
+
+// The link of every io gets what the device was given, which its giver need not keep.
+static void what_links_share_is_kept(void **state)
+{
+    struct bt_link_static peers[2] = {{.ip = dpdk_address(false, 8, 0), .mac = {2, 8}},
+                                      {.ip = dpdk_address(true, 9, 0), .mac = {2, 9}}};
+    const struct bt_link_static was[2] = {peers[0], peers[1]};
+    (void)state;
+    card_new();
+    struct bt_dpdk_device_config cfg = {.statics = peers,
+                                        .n_statics = 2,
+                                        .gateway4 = dpdk_address(false, 77, 0),
+                                        .gateway6 = dpdk_address(true, 78, 0),
+                                        .takes_tcp = true,
+                                        .ios = 3,
+                                        .neighbour_retry_ns = 12345};
+    struct bt_dpdk_device *dev = card_must_open(&cfg);
+    memset(peers, 0, sizeof peers);
+    assert_int_equal(dev->link.n_statics, 2);
+    assert_memory_equal(dev->link.statics, was, sizeof was);
+    assert_true(bt_addr_eq(&dev->link.gateway4, &cfg.gateway4) && bt_addr_eq(&dev->link.gateway6, &cfg.gateway6));
+    assert_true(dev->link.takes_tcp && dev->link.retry_ns == 12345 && dev->link.n_addrs == 2);
+    assert_ptr_equal(dev->link.pool, bt_dpdk_pool(dev));
+    for (unsigned i = 0; i < 2; i++) {
+        struct bt_addr own = dpdk_address(i, 1, 0);
+        assert_true(bt_addr_ip_eq(&dev->link.addrs[i].addr, &own));
+        assert_int_equal(dev->link.addrs[i].bits, i == 0 ? 24 : 64);
+    }
+    for (unsigned i = 0; i < BT_TOEPLITZ_ENTRIES; i++) {
+        assert_int_equal(dev->flow_io[i], bt_toeplitz_queue(i, 3));
+    }
+    card_close(dev);
+}
+
+// Nodes are told of cards only: anything else says 0 for want of anything better.
+static void what_a_device_turned_out_to_be(void **state)
+{
+    struct bt_dpdk_facts facts;
+    (void)state;
+    for (unsigned pci = 0; pci < 2; pci++) {
+        card_new();
+        card.driver = "net_something";
+        struct bt_dpdk_device *dev =
+            card_must_open(&(struct bt_dpdk_device_config){.port = pci ? "0000:05:00.0" : NULL});
+        memset(&facts, 0x55, sizeof facts);
+        bt_dpdk_describe(dev, &facts);
+        assert_string_equal(facts.driver, "net_something");
+        assert_int_equal(facts.hugepages_mib, 0);
+        assert_int_equal(facts.device_node, pci ? rte_eth_dev_socket_id(dev->port) : -1);
+        assert_int_equal(facts.memory_node, pci ? bt_dpdk_node_of(rte_mempool_get_priv(dev->buffers)) : -1);
+        card.info = -EIO;
+        bt_dpdk_describe(dev, &facts);
+        assert_string_equal(facts.driver, "");
+        card.info = 0;
+        card_close(dev);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +313,9 @@ int main(void)
         cmocka_unit_test(a_device_that_refuses_is_named_with_its_reason),
         cmocka_unit_test(interrupts_are_asked_for_by_who_sleeps),
         cmocka_unit_test(a_port_has_an_address_of_one_host),
+        cmocka_unit_test(checksums_are_as_told),
+        cmocka_unit_test(what_links_share_is_kept),
+        cmocka_unit_test(what_a_device_turned_out_to_be),
     };
     return cmocka_run_group_tests_name("port", tests, hosts_start, NULL);
 }
