@@ -86,6 +86,18 @@ int __wrap_rte_eth_dev_rx_intr_ctl_q_get_fd(uint16_t port, uint16_t queue)
     return world.interrupts ? world.interrupt[queue] : __real_rte_eth_dev_rx_intr_ctl_q_get_fd(port, queue);
 }
 
+int __real_rte_eth_stats_get(uint16_t port, struct rte_eth_stats *stats);
+int __wrap_rte_eth_stats_get(uint16_t port, struct rte_eth_stats *stats);
+
+int __wrap_rte_eth_stats_get(uint16_t port, struct rte_eth_stats *stats)
+{
+    if (world.stats == NULL) {
+        return __real_rte_eth_stats_get(port, stats);
+    }
+    *stats = *world.stats;
+    return world.no_stats;
+}
+
 int __real_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);
 int __wrap_rte_eth_link_get_nowait(uint16_t port, struct rte_eth_link *link);
 

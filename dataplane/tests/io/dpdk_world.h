@@ -20,7 +20,9 @@ struct idle_world {
     unsigned looks, sleeps, yields, slacks, registrations;
     bool refuse_thread;
     bool no_carrier;
-    bool interrupts; // each queue has the descriptor below, -1: none
+    const struct rte_eth_stats *stats; // of the device; NULL: DPDK's own
+    int no_stats;                      // why it tells none
+    bool interrupts;                   // each queue has the descriptor below, -1: none
     int interrupt[2];
     int refuses; // the queue whose interrupt cannot be switched on
     unsigned enabled[2], disabled[2];

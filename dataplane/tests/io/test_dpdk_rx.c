@@ -6,7 +6,9 @@
 #include "counter_names.h"
 #include "dpdk_world.h"
 #include "link/internal.h"
+#include "wire/frame.h"
 
+#include <errno.h>
 #include <string.h>
 
 static struct {
@@ -126,6 +128,44 @@ static void a_driver_that_keeps_buffers_is_asked_when_some_are_free(void **state
     d->dev->keeps_buffers = false;
 }
 
+// A frame for another thread as it is handed over: its bytes, its time, and nothing of the packet its buffer was
+// before.
+static void a_frame_keeps_nothing_of_the_packet_before(void **state)
+{
+    enum { HEADS = BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD, BYTES = HEADS + 5 };
+    static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+    struct bt_addr from = dpdk_address(false, 9, 9), to = dpdk_address(false, 2, FEEDBACK_PORT);
+    struct bt_pkt *pkts[BT_IO_BATCH];
+    (void)state;
+    struct bt_dpdk *d = idle_begin(hosts.request, BT_DPDK_IDLE_SPIN);
+    memset(&device, 0, sizeof device);
+    idle_calls(hosts.request)->rx_pkt_burst = burst;
+    struct rte_mbuf *m = rte_pktmbuf_alloc(d->dev->buffers);
+    assert_non_null(m);
+    memset(bt_dpdk_pkt(m), 0xff, sizeof(struct bt_pkt));
+    uint8_t *frame = (uint8_t *)rte_pktmbuf_append(m, BYTES);
+    memset(frame + HEADS, 7, BYTES - HEADS);
+    bt_ether_write(frame, d->dev->mac, mac, BT_ETHER_IP4);
+    bt_ip4_write(frame + BT_ETHER_HEAD, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + BYTES - HEADS);
+    bt_udp_write(frame + BT_ETHER_HEAD + BT_IP4_HEAD, &from, &to, BYTES - HEADS, BT_UDP_SUM_FULL);
+    device.next = m;
+    assert_int_equal(bt_io_rx(hosts.request, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
+    void *p = NULL;
+    assert_int_equal(rte_ring_dequeue(bt_dpdk_of(hosts.feedback)->handed, &p), 0);
+    const struct bt_pkt *got = p;
+    assert_ptr_equal(got, bt_dpdk_pkt(m));
+    assert_ptr_equal(got->data, frame);
+    assert_int_equal(got->len, BYTES);
+    assert_int_equal(got->room_before, RTE_PKTMBUF_HEADROOM);
+    assert_int_equal(got->room_after, BT_PKT_BUFFER - BYTES);
+    assert_int_equal(got->tx_as_src | got->mark | got->ttl | got->offload, 0);
+    assert_int_equal(got->index, 0);
+    assert_null(got->next);
+    assert_int_equal(got->t_rx_ns, world.now);
+    assert_int_equal(d->last_rx_ns, world.now - US); // it was for somebody else
+    bt_pool_put(bt_dpdk_pool(d->dev), p);
+}
+
 static unsigned there, gone;
 
 static void hear(const char *line)
@@ -230,14 +270,35 @@ static void counters_stand_under_their_names(void **state)
                          "io_wakeups_total\n");
 }
 
+// What the device counts is its first io's; if it tells nothing, that stands which it told before.
+static void the_device_counts_for_its_first_io(void **state)
+{
+    const struct rte_eth_stats stats = {.imissed = 3, .rx_nombuf = 5, .ierrors = 7, .oerrors = 11},
+                               other = {.imissed = 33, .rx_nombuf = 55, .ierrors = 77, .oerrors = 111};
+    struct bt_io *const io[] = {hosts.request, hosts.feedback};
+    (void)state;
+    for (unsigned failed = 0; failed < 2; failed++) {
+        world.stats = failed ? &other : &stats;
+        world.no_stats = failed ? -ENOTSUP : 0;
+        for (unsigned i = 0; i < 2; i++) {
+            assert_int_equal(hosts_counter(io[i], "io_rx_dropped_total", "device_queue_full"), i == 0 ? 3 : 0);
+            assert_int_equal(hosts_counter(io[i], "io_rx_buffer_failures_total", NULL), i == 0 ? 5 : 0);
+            assert_int_equal(hosts_counter(io[i], "io_rx_dropped_total", "device_error"), i == 0 ? 7 : 0);
+            assert_int_equal(hosts_counter(io[i], "io_tx_dropped_total", "device_error"), i == 0 ? 11 : 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_HOSTS(what_cannot_be_copied_is_dropped_and_counted),
         WITH_HOSTS(a_driver_that_keeps_buffers_is_asked_when_some_are_free),
+        WITH_HOSTS(a_frame_keeps_nothing_of_the_packet_before),
         WITH_HOSTS(the_carrier_is_looked_at),
         WITH_HOSTS(the_first_io_looks_for_all),
         WITH_HOSTS(counters_stand_under_their_names),
+        WITH_HOSTS(the_device_counts_for_its_first_io),
     };
     return cmocka_run_group_tests_name("rx", tests, hosts_start, NULL);
 }
