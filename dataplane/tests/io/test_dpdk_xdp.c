@@ -215,6 +215,43 @@ static void a_port_that_just_fits_is_taken(void **state)
     bt_dpdk_xdp_close(&dev);
 }
 
+// What a port's text says of its kind, and of the interface it stands on.
+static void a_port_says_what_it_is(void **state)
+{
+    static const struct {
+        const char *port, *interface; // NULL: none is named
+        bool pci, xdp;
+    } rows[] = {
+        {"0000:05:00.0", NULL, true, false},
+        {"05:00.0", NULL, true, false},
+        {"05:00.1,a=1", NULL, true, false},
+        {"0000:05:00.0,", NULL, true, false},
+        {"0000:05:00.0x", NULL, false, false},
+        {"05:00.1x", NULL, false, false},
+        {"0000:05:00", NULL, false, false},
+        {"05:00", NULL, false, false},
+        {"net_af_xdp", NULL, false, true},
+        {"net_af_xdp1,iface=eth0", "eth0", false, true},
+        {"net_af_xd", NULL, false, false},
+        {"net_af_packet0,iface=eth1,qpairs=2", "eth1", false, false},
+        {"net_af_packet0,a=1,iface=,b=2", "", false, false},
+        {"iface=eth0", NULL, false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[16] = "?";
+        assert_int_equal(bt_dpdk_is_pci(rows[i].port), rows[i].pci);
+        assert_int_equal(bt_dpdk_is_interface(rows[i].port), rows[i].xdp);
+        assert_int_equal(bt_dpdk_interface_name(rows[i].port, name, sizeof name), rows[i].interface != NULL);
+        assert_string_equal(name, rows[i].interface != NULL ? rows[i].interface : "?");
+    }
+    assert_false(bt_dpdk_is_pci(NULL));
+    assert_false(bt_dpdk_is_interface(NULL));
+    char cut[5];
+    assert_true(bt_dpdk_interface_name("net_x,iface=eth012", cut, sizeof cut));
+    assert_string_equal(cut, "eth0"); // no more than there is room for
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +260,7 @@ int main(void)
         cmocka_unit_test(what_a_killed_process_left_is_detached),
         cmocka_unit_test(an_interface_that_cannot_be_had_is_explained),
         cmocka_unit_test(a_port_that_just_fits_is_taken),
+        cmocka_unit_test(a_port_says_what_it_is),
     };
     return cmocka_run_group_tests_name("xdp", tests, NULL, NULL);
 }
