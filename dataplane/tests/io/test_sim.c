@@ -220,6 +220,22 @@ static void news_is_kept_in_order(void **state)
     close_node();
 }
 
+// What a driver has not is not asked for: quiet ports and timers of its own; and nothing to send is not sent.
+static void what_a_driver_has_not_is_not_asked_for(void **state)
+{
+    struct bt_txq q;
+    (void)state;
+    struct bt_io *io = open_node();
+    struct bt_io_ops without = *io->ops;
+    bt_io_quiet(io, 0, true);
+    assert_int_equal(bt_io_next(io), UINT64_MAX);
+    without.tx = NULL;
+    io->ops = &without;
+    bt_txq_init(&q);
+    bt_io_tx(io, &q);
+    close_node();
+}
+
 static void counters_and_ports_are_told(void **state)
 {
     const struct bt_counter_desc *desc;
@@ -247,7 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_arrives_waits_for_its_port), cmocka_unit_test(what_finds_no_place_is_counted),
         cmocka_unit_test(what_cannot_be_sent_is_refused),  cmocka_unit_test(a_wait_ends_at_once_where_something_is),
-        cmocka_unit_test(news_is_kept_in_order),           cmocka_unit_test(counters_and_ports_are_told),
+        cmocka_unit_test(news_is_kept_in_order),           cmocka_unit_test(what_a_driver_has_not_is_not_asked_for),
+        cmocka_unit_test(counters_and_ports_are_told),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }
