@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "wire/frame.h"
+
 enum { TICK_MS = BT_TCP_TICK_MS };
 
 static struct {
@@ -30,6 +33,9 @@ static void *is_accepted(void *arg, struct bt_tcp_conn *c, const struct bt_addr 
     return NULL;
 }
 
+static uint8_t key[16];
+static uint32_t half_open;
+
 static void open_alone(struct bt_addr local, struct bt_addr extra)
 {
     char why[200] = "";
@@ -40,9 +46,11 @@ static void open_alone(struct bt_addr local, struct bt_addr extra)
                                  .extra = extra,
                                  .mtu = 1500,
                                  .tx_local = 1,
+                                 .half_open = half_open,
                                  .pool = bt_pool_fixed_init(&alone.pool, alone.slab, BUFFERS),
                                  .out = &alone.out,
                                  .owner = {.gone = is_gone, .accepted = is_accepted}};
+    memcpy(setup.key, key, sizeof key);
     alone.stack = bt_tcp_stack_take();
     assert_non_null(alone.stack);
     assert_true(alone.stack->open(&setup, 0, why, sizeof why));
@@ -174,6 +182,73 @@ static void who_is_not_answered_is_told(void **state)
     close_alone();
 }
 
+// A SYN from there; the number of the answer, which is taken off the queue.
+static uint32_t first_number(uint64_t now, uint32_t from, uint16_t port)
+{
+    enum { HEADS = 40 };
+    struct bt_addr src = bt_addr_v4u(from, port), dst = bt_addr_v4u(0x0a000001, PORT);
+    struct bt_pkt *pkt = bt_pool_get(&alone.pool.pool);
+    uint8_t bytes[HEADS] = {0};
+    bt_ip4_write(bytes, &src, &dst, BT_PROTO_TCP, 64, HEADS - BT_IP4_HEAD);
+    bt_put16(bytes + 20, port);
+    bt_put16(bytes + 22, PORT);
+    bt_put32(bytes + 24, 77);
+    bytes[32] = 0x50; // no options
+    bytes[33] = 2;    // SYN
+    bt_put16(bytes + 34, 1000);
+    memcpy(bt_pkt_append(pkt, sizeof bytes), bytes, sizeof bytes);
+    pkt->offload = BT_PKT_RX_L4_OK;
+    alone.stack->rx(pkt, now);
+    assert_int_equal(alone.out.n, 1);
+    assert_int_equal(alone.out.head->data[33], 0x12); // SYN and ACK
+    assert_int_equal(bt_get32(alone.out.head->data + 28), 78);
+    uint32_t number = bt_get32(alone.out.head->data + 24);
+    drop_what_leaves();
+    return number;
+}
+
+static uint32_t number_of_one(uint64_t now, uint32_t from, uint16_t port)
+{
+    open_alone(bt_addr_v4u(0x0a000001, PORT), none);
+    uint32_t number = first_number(now, from, port);
+    close_alone();
+    return number;
+}
+
+// RFC 6528: a clock that steps each 4 us, from where nobody knows but who has the key; another place for each peer.
+static void first_numbers_follow_a_clock_and_a_key(void **state)
+{
+    (void)state;
+    uint32_t at = number_of_one(4096, 0x0a000009, 5000);
+    assert_int_equal(number_of_one(4096, 0x0a000009, 5000), at);
+    assert_int_equal(number_of_one(2 * 4096 - 1, 0x0a000009, 5000), at);
+    assert_int_equal((uint32_t)(number_of_one(11 * 4096, 0x0a000009, 5000) - at), 10);
+    assert_int_not_equal(number_of_one(4096, 0x0a00000a, 5000), at);
+    assert_int_not_equal(number_of_one(4096, 0x0a000009, 5001), at);
+    key[15] = 1;
+    assert_int_not_equal(number_of_one(4096, 0x0a000009, 5000), at);
+    memset(key, 0, sizeof key);
+}
+
+// So many handshakes at once as is said, and never more than there is room for: the oldest gives way.
+static void handshakes_are_bounded_as_is_said(void **state)
+{
+    static const uint32_t said[][2] = {{3, 3}, {1, 1}, {0, BT_TCP_HALF_OPEN}, {BT_TCP_HALF_OPEN + 1, BT_TCP_HALF_OPEN}};
+    (void)state;
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+        half_open = said[i][0];
+        open_alone(bt_addr_v4u(0x0a000001, PORT), none);
+        for (uint32_t k = 0; k < said[i][1] + 2; k++) {
+            assert_int_equal(alone.stack->open_now(), k < said[i][1] ? k : said[i][1]);
+            (void)first_number(4096, 0x0a000009, (uint16_t)(5000 + k));
+        }
+        assert_int_equal(alone.stack->counters()[BT_TCP_HALF_OPEN_LOST], 2);
+        assert_int_equal(alone.gone, 0); // nobody has them yet
+        close_alone();
+    }
+    half_open = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +256,8 @@ int main(void)
         cmocka_unit_test(there_are_so_many_connections),
         cmocka_unit_test(it_wants_to_be_asked_while_there_are_connections),
         cmocka_unit_test(who_is_not_answered_is_told),
+        cmocka_unit_test(first_numbers_follow_a_clock_and_a_key),
+        cmocka_unit_test(handshakes_are_bounded_as_is_said),
     };
     prepare_world();
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
