@@ -264,6 +264,25 @@ static void e19_no_announcements_are_none(void **state)
     assert_int_equal(bed_count(&b, BT_LINK_CONFLICTS), 1);
 }
 
+// A conflict is contradicted once, however often addresses are announced else.
+static void e19_a_conflict_is_contradicted_once(void **state)
+{
+    (void)state;
+    b.c.announcements = 3;
+    bed_open(&b);
+    for (unsigned conflicts = 0; conflicts < 2; conflicts++) {
+        uint64_t before = bed_count(&b, BT_LINK_TX_ARP);
+        if (conflicts > 0) {
+            bed_rx(&b, bed_arp(&b, true, "10.0.0.2", other_mac, "10.0.0.9"));
+        }
+        for (unsigned s = 0; s < 6; s++) {
+            bed_tick(&b, LINK_SECOND + MILLISECOND);
+            bed_drain(&b);
+        }
+        assert_int_equal(bed_count(&b, BT_LINK_TX_ARP) - before, conflicts > 0 ? 1 : 3);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -278,6 +297,7 @@ int main(void)
         TEST(e17_answers_leave_nothing_to_the_device),
         TEST(e22_what_is_known_of_a_checksum_is_handed_up),
         TEST(e19_no_announcements_are_none),
+        TEST(e19_a_conflict_is_contradicted_once),
     };
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
