@@ -215,6 +215,15 @@ static void e17_answers_leave_nothing_to_the_device(void **state)
         assert_memory_equal(answer->data, their_mac, 6);
         bed_put(&b, answer);
     }
+    static const struct { // each is counted as what it is
+        enum bt_link_counter counter;
+        uint64_t n;
+    } counted[] = {{BT_LINK_RX_ARP, 1},        {BT_LINK_TX_ARP, 1},    {BT_LINK_RX_NDP, 1},
+                   {BT_LINK_TX_NDP, 1},        {BT_LINK_RX_ECHO, 2},   {BT_LINK_TX_ICMP_ERROR, 2},
+                   {BT_LINK_DROP_UDP_PORT, 2}, {BT_LINK_TX_FRAMES, 6}, {BT_LINK_RX_FRAMES, 6}};
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+        assert_int_equal(bed_count(&b, counted[i].counter), counted[i].n);
+    }
 }
 
 // A segment comes with what is known of its checksum, and nothing else.
