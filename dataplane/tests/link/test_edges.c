@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edges of a link: an empty pool, a full table, gateways outside of every network, prefixes of one host, and what
-// an answer may not inherit from its question.
+// The edges of a link: an empty pool, a full table, gateways outside of every network, prefixes of one host.
 #include "bed.h"
 
 #include <errno.h>
@@ -191,41 +190,6 @@ static void e13_answers_are_good_for_different_times(void **state)
     }
 }
 
-// What the device found out about a question is not said of its answer, which is whole.
-static void e17_answers_leave_nothing_to_the_device(void **state)
-{
-    (void)state;
-    bed_open(&b);
-    struct bt_pkt *asked[] = {
-        bed_arp(&b, false, "10.0.0.9", their_mac, "10.0.0.2"),
-        bed_nd(&b, false, "fd00::9", "ff02::1:ff00:2", "fd00::2", their_mac, 0),
-        bed_icmp(&b, "10.0.0.9", "10.0.0.2", BT_ICMP4_ECHO, 0, 7, their_mac, 6),
-        bed_icmp(&b, "fd00::9", "fd00::2", BT_ICMP6_ECHO, 0, 7, their_mac, 6),
-        bed_udp(&b, "10.0.0.9:9", "10.0.0.2:9", 6),
-        bed_udp(&b, "[fd00::9]:9", "[fd00::2]:9", 6),
-    };
-    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        uint32_t len = asked[i]->len;
-        asked[i]->offload = BT_PKT_RX_IP_OK | BT_PKT_RX_L4_OK;
-        memset(bt_pkt_append(asked[i], 18), 0, 18); // Ethernet's padding
-        bed_rx(&b, asked[i]);
-        struct bt_pkt *answer = bed_sent(&b);
-        assert_true(answer->len == len || i >= 4); // what quotes is longer
-        assert_int_equal(answer->offload, 0);
-        assert_memory_equal(answer->data, their_mac, 6);
-        bed_put(&b, answer);
-    }
-    static const struct { // each is counted as what it is
-        enum bt_link_counter counter;
-        uint64_t n;
-    } counted[] = {{BT_LINK_RX_ARP, 1},        {BT_LINK_TX_ARP, 1},    {BT_LINK_RX_NDP, 1},
-                   {BT_LINK_TX_NDP, 1},        {BT_LINK_RX_ECHO, 2},   {BT_LINK_TX_ICMP_ERROR, 2},
-                   {BT_LINK_DROP_UDP_PORT, 2}, {BT_LINK_TX_FRAMES, 6}, {BT_LINK_RX_FRAMES, 6}};
-    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
-        assert_int_equal(bed_count(&b, counted[i].counter), counted[i].n);
-    }
-}
-
 // A segment comes with what is known of its checksum, and nothing else.
 static void e22_what_is_known_of_a_checksum_is_handed_up(void **state)
 {
@@ -258,40 +222,6 @@ static void e22_what_is_known_of_a_checksum_is_handed_up(void **state)
     }
 }
 
-// Who shall not announce does not when the carrier comes back either.
-static void e19_no_announcements_are_none(void **state)
-{
-    (void)state;
-    bed_open(&b);
-    bt_link_announce(b.l, b.now);
-    bed_tick(&b, 10 * LINK_SECOND);
-    bed_sends_nothing(&b);
-    bed_rx(&b, bed_arp(&b, false, "10.0.0.2", other_mac, "10.0.0.2"));
-    bed_drain(&b); // the answer
-    bed_tick(&b, 10 * LINK_SECOND);
-    bed_sends_nothing(&b);
-    assert_int_equal(bed_count(&b, BT_LINK_CONFLICTS), 1);
-}
-
-// A conflict is contradicted once, however often addresses are announced else.
-static void e19_a_conflict_is_contradicted_once(void **state)
-{
-    (void)state;
-    b.c.announcements = 3;
-    bed_open(&b);
-    for (unsigned conflicts = 0; conflicts < 2; conflicts++) {
-        uint64_t before = bed_count(&b, BT_LINK_TX_ARP);
-        if (conflicts > 0) {
-            bed_rx(&b, bed_arp(&b, true, "10.0.0.2", other_mac, "10.0.0.9"));
-        }
-        for (unsigned s = 0; s < 6; s++) {
-            bed_tick(&b, LINK_SECOND + MILLISECOND);
-            bed_drain(&b);
-        }
-        assert_int_equal(bed_count(&b, BT_LINK_TX_ARP) - before, conflicts > 0 ? 1 : 3);
-    }
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -303,10 +233,7 @@ int main(void)
         TEST(e15_a_full_table_refuses_whole_packets),
         TEST(e15_who_failed_makes_room_first),
         TEST(e13_answers_are_good_for_different_times),
-        TEST(e17_answers_leave_nothing_to_the_device),
         TEST(e22_what_is_known_of_a_checksum_is_handed_up),
-        TEST(e19_no_announcements_are_none),
-        TEST(e19_a_conflict_is_contradicted_once),
     };
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
