@@ -128,42 +128,57 @@ static void a_driver_that_keeps_buffers_is_asked_when_some_are_free(void **state
     d->dev->keeps_buffers = false;
 }
 
-// A frame for another thread as it is handed over: its bytes, its time, and nothing of the packet its buffer was
-// before.
-static void a_frame_keeps_nothing_of_the_packet_before(void **state)
+enum { HEADS = BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD, BYTES = HEADS + 5 };
+
+// A frame in a buffer of that pool arrives at the second host's first thread, and is the other's.
+static struct bt_pkt *hand_over(struct rte_mempool *pool, struct rte_mbuf **m, uint8_t frame[BYTES])
 {
-    enum { HEADS = BT_ETHER_HEAD + BT_IP4_HEAD + BT_UDP_HEAD, BYTES = HEADS + 5 };
     static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
     struct bt_addr from = dpdk_address(false, 9, 9), to = dpdk_address(false, 2, FEEDBACK_PORT);
     struct bt_pkt *pkts[BT_IO_BATCH];
-    (void)state;
-    struct bt_dpdk *d = idle_begin(hosts.request, BT_DPDK_IDLE_SPIN);
-    memset(&device, 0, sizeof device);
-    idle_calls(hosts.request)->rx_pkt_burst = burst;
-    struct rte_mbuf *m = rte_pktmbuf_alloc(d->dev->buffers);
-    assert_non_null(m);
-    memset(bt_dpdk_pkt(m), 0xff, sizeof(struct bt_pkt));
-    uint8_t *frame = (uint8_t *)rte_pktmbuf_append(m, BYTES);
+    void *p = NULL;
+    *m = rte_pktmbuf_alloc(pool);
+    assert_non_null(*m);
     memset(frame + HEADS, 7, BYTES - HEADS);
-    bt_ether_write(frame, d->dev->mac, mac, BT_ETHER_IP4);
+    bt_ether_write(frame, hosts.dev[1]->mac, mac, BT_ETHER_IP4);
     bt_ip4_write(frame + BT_ETHER_HEAD, &from, &to, BT_PROTO_UDP, BT_TTL, BT_UDP_HEAD + BYTES - HEADS);
     bt_udp_write(frame + BT_ETHER_HEAD + BT_IP4_HEAD, &from, &to, BYTES - HEADS, BT_UDP_SUM_FULL);
-    device.next = m;
+    memcpy(rte_pktmbuf_append(*m, BYTES), frame, BYTES);
+    memset(*m + 1, 0xff, rte_pktmbuf_priv_size(pool)); // what the packet before left there
+    device.next = *m;
     assert_int_equal(bt_io_rx(hosts.request, BT_IO_ANY, pkts, BT_IO_BATCH), 0);
-    void *p = NULL;
     assert_int_equal(rte_ring_dequeue(bt_dpdk_of(hosts.feedback)->handed, &p), 0);
-    const struct bt_pkt *got = p;
-    assert_ptr_equal(got, bt_dpdk_pkt(m));
-    assert_ptr_equal(got->data, frame);
-    assert_int_equal(got->len, BYTES);
-    assert_int_equal(got->room_before, RTE_PKTMBUF_HEADROOM);
-    assert_int_equal(got->room_after, BT_PKT_BUFFER - BYTES);
-    assert_int_equal(got->tx_as_src | got->mark | got->ttl | got->offload, 0);
-    assert_int_equal(got->index, 0);
-    assert_null(got->next);
-    assert_int_equal(got->t_rx_ns, world.now);
-    assert_int_equal(d->last_rx_ns, world.now - US); // it was for somebody else
-    bt_pool_put(bt_dpdk_pool(d->dev), p);
+    return p;
+}
+
+// A frame for another thread as it is handed over: its bytes, its time, and nothing of the packet its buffer was
+// before. That of another pool is copied.
+static void a_frame_keeps_nothing_of_the_packet_before(void **state)
+{
+    (void)state;
+    struct bt_dpdk *d = idle_begin(hosts.request, BT_DPDK_IDLE_SPIN);
+    struct rte_mempool *others = rte_pktmbuf_pool_create("others", 63, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    assert_non_null(others);
+    memset(&device, 0, sizeof device);
+    idle_calls(hosts.request)->rx_pkt_burst = burst;
+    for (unsigned foreign = 0; foreign < 2; foreign++) {
+        uint8_t frame[BYTES];
+        struct rte_mbuf *m;
+        struct bt_pkt *got = hand_over(foreign ? others : d->dev->buffers, &m, frame);
+        assert_int_equal(got == bt_dpdk_pkt(m), !foreign);
+        assert_int_equal(got->len, BYTES);
+        assert_memory_equal(got->data, frame, BYTES);
+        assert_int_equal(got->room_before, foreign ? BT_DPDK_HEADROOM : RTE_PKTMBUF_HEADROOM);
+        assert_int_equal(got->room_before + BYTES + got->room_after, RTE_PKTMBUF_HEADROOM + BT_PKT_BUFFER);
+        assert_int_equal(got->tx_as_src | got->mark | got->ttl | got->offload, 0);
+        assert_int_equal(got->index, 0);
+        assert_null(got->next);
+        assert_int_equal(got->t_rx_ns, world.now);
+        assert_int_equal(hosts_counter(hosts.request, "io_rx_copied_total", NULL), foreign);
+        bt_pool_put(bt_dpdk_pool(d->dev), got);
+    }
+    assert_int_equal(rte_mempool_in_use_count(others), 0);
+    rte_mempool_free(others);
 }
 
 static unsigned there, gone;

@@ -3,6 +3,8 @@
 // which answers to its own questions count.
 #include "bed.h"
 
+#include "base/bytes.h"
+
 static struct bed b;
 
 static int setup(void **state)
@@ -125,15 +127,47 @@ static void e11_only_an_answer_to_us_confirms(void **state)
     }
 }
 
+// The packet behind an option that asks routers to look at it.
+static struct bt_pkt *behind_an_option(struct bt_pkt *pkt)
+{
+    static const uint8_t alert[8] = {BT_PROTO_ICMP6, 0, 5, 2, 0, 0, 1, 0};
+    uint8_t *ip = pkt->data + BT_ETHER_HEAD;
+    uint32_t body = bt_get16(ip + 4);
+    assert_non_null(bt_pkt_append(pkt, sizeof alert));
+    memmove(ip + BT_IP6_HEAD + sizeof alert, ip + BT_IP6_HEAD, body);
+    memcpy(ip + BT_IP6_HEAD, alert, sizeof alert);
+    bt_put16(ip + 4, (uint16_t)(body + sizeof alert));
+    ip[6] = BT_PROTO_HOP_BY_HOP;
+    bed_seal(pkt);
+    return pkt;
+}
+
+// E-4: queries come behind one, and nothing else may.
+static void e4_e19_only_a_query_may_come_behind_an_option(void **state)
+{
+    static const uint8_t body[20];
+    (void)state;
+    bed_open(&b);
+    struct bt_pkt *query = bed_icmp(&b, "fe80::1", "ff02::1", BT_ICMP6_LISTENER_QUERY, 0, 0, body, sizeof body);
+    bt_ip6_group_mac(&(struct bt_addr){.ip = {0xff, 2, [15] = 1}}, query->data);
+    query->data[BT_ETHER_HEAD + 7] = 1;
+    bed_rx(&b, behind_an_option(query));
+    assert_int_equal(bed_count(&b, BT_LINK_RX_NDP), 1);
+    bed_tick(&b, LINK_SECOND + MILLISECOND);
+    assert_int_equal(b.out.n, 1); // the report
+    bed_drain(&b);
+    bed_drops(&b, behind_an_option(bed_icmp(&b, "fd00::9", "fd00::2", BT_ICMP6_ECHO, 0, 7, body, 6)),
+              BT_LINK_DROP_IP_OPTIONS);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(e17_answers_leave_nothing_to_the_device),
-        TEST(e19_no_announcements_are_none),
-        TEST(e19_a_conflict_is_contradicted_once),
-        TEST(e11_only_an_answer_to_us_confirms),
+        TEST(e17_answers_leave_nothing_to_the_device),       TEST(e19_no_announcements_are_none),
+        TEST(e19_a_conflict_is_contradicted_once),           TEST(e11_only_an_answer_to_us_confirms),
+        TEST(e4_e19_only_a_query_may_come_behind_an_option),
     };
     return cmocka_run_group_tests_name("answers", tests, NULL, NULL);
 }

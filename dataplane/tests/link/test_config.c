@@ -52,6 +52,9 @@ static void e16_every_field_is_judged(void **state)
     struct bt_link_static s = {.ip = addr("10.0.0.9"), .mac = {1}};
     b.c.statics = &s, b.c.n_statics = 1, refused("statics", 0);
     memcpy(s.mac, our_mac, 6), b.c.statics = &s, b.c.n_statics = 1, refused("statics", 0);
+    struct bt_link_static group = {.ip = addr("224.0.0.9"), .mac = {2, 9}};
+    b.c.statics = &group, b.c.n_statics = 1, refused("statics", 0);
+    b.addrs[0] = b.addrs[1], b.c.n_addrs = 1, refused("gateway4", 0); // no IPv4 address to reach it from
     b.c.tries = 101, refused("tries", 0);
     b.c.pool = NULL, refused("pool", 0);
     free(b.slab);
