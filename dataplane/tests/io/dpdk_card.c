@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 struct card card;
 char card_error[600], card_said[1000];
@@ -182,6 +183,15 @@ INSTEAD(int, rte_eth_dev_callback_unregister,
             card.removed = NULL;
             return 0;
         })
+
+INSTEAD(int, access, (const char *path, int mode), (path, mode), {
+    if (!card.pci) {
+        return __real_access(path, mode);
+    }
+    snprintf(card.probed, sizeof card.probed, "%s", path);
+    errno = card.no_pci != 0 ? card.no_pci : ENOENT; // what an earlier call left there
+    return card.no_pci != 0 ? -1 : 0;
+})
 
 INSTEAD(int, ioctl, (int fd, unsigned long what, void *arg), (fd, what, arg), {
     struct ifreq *r = arg;

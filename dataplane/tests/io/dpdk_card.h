@@ -17,6 +17,8 @@ struct card {
     unsigned up_after; // looks at the carrier until it is there
     bool unknown;      // no port has its name before it is probed
     bool no_port;      // nor after
+    bool pci;          // the kernel is asked for a device of its bus, and says
+    int no_pci;        // that it has it, or an errno
     bool interface;    // it stands on one of the kernel's, which is
     int if_error;      // not to be asked
     bool if_running;

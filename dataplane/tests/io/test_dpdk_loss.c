@@ -100,12 +100,34 @@ static void a_loss_is_told_once(void **state)
     card_close(dev);
 }
 
+// Absent is what the kernel says it has not; what it does not tell of may be there.
+static void a_card_is_absent_if_the_kernel_says_so(void **state)
+{
+    static const struct {
+        int said;
+        bool absent;
+    } rows[] = {{0, false}, {ENOENT, true}, {EACCES, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        card_new();
+        card.pci = true;
+        card.no_pci = rows[i].said;
+        assert_int_equal(bt_dpdk_absent("3B:0A.1,arg=1"), rows[i].absent);
+        assert_string_equal(card.probed, "/sys/bus/pci/devices/0000:3b:0a.1");
+    }
+    card_new();
+    assert_false(bt_dpdk_absent("net_ring_a"));
+    assert_false(bt_dpdk_absent("net_x,iface=lo"));
+    assert_true(bt_dpdk_absent("net_x,iface=none0"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_tells_of_its_loss_is_asked_until_it_is_closed),
         cmocka_unit_test(an_interface_is_asked_for_by_its_number),
         cmocka_unit_test(a_loss_is_told_once),
+        cmocka_unit_test(a_card_is_absent_if_the_kernel_says_so),
     };
     return cmocka_run_group_tests_name("loss", tests, hosts_start, NULL);
 }

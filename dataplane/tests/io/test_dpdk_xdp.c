@@ -23,7 +23,8 @@ static struct {
     int claim; // 0: a descriptor is given
     int look, detach, mark;
     unsigned detached, marked, unmarked;
-    bool memory_refused;
+    bool memory_refused, disk_full;
+    int memory; // the last file in memory
 } kernel;
 
 unsigned __wrap_if_nametoindex(const char *name);
@@ -69,7 +70,19 @@ int __wrap_bt_xdp_mark(unsigned interface, bool on)
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
     errno = ENFILE;
-    return kernel.memory_refused ? -1 : __real_memfd_create(name, flags);
+    kernel.memory = kernel.memory_refused ? -1 : __real_memfd_create(name, flags);
+    return kernel.memory;
+}
+
+ssize_t __real_write(int fd, const void *data, size_t len);
+ssize_t __wrap_write(int fd, const void *data, size_t len);
+
+ssize_t __wrap_write(int fd, const void *data, size_t len)
+{
+    bool full = kernel.disk_full && fd == kernel.memory;
+    ssize_t n = __real_write(fd, data, full ? len - 1 : len);
+    errno = full ? ENOSPC : errno;
+    return n;
 }
 
 static bool is_open(int fd)
@@ -158,7 +171,7 @@ static void an_interface_that_cannot_be_had_is_explained(void **state)
 {
     static const struct {
         int claim, look, detach, mark;
-        bool memory_refused;
+        bool memory_refused, disk_full;
         size_t room;
         struct bt_xdp_interface found;
         const char *says;
@@ -172,6 +185,7 @@ static void an_interface_that_cannot_be_had_is_explained(void **state)
          .says = "the program a killed process left there cannot be detached: Device or resource busy"},
         {.mark = -EPERM, .says = "its interface cannot be marked: Operation not permitted" BT_DPDK_XDP_NEEDS},
         {.memory_refused = true, .says = "its XDP program cannot be written down: Too many open files in system"},
+        {.disk_full = true, .says = "its XDP program cannot be written down: No space left on device"},
         {.room = sizeof PORT + 10, .says = "too long: File name too long"},
     };
     (void)state;
@@ -186,6 +200,8 @@ static void an_interface_that_cannot_be_had_is_explained(void **state)
         kernel.detach = rows[i].detach;
         kernel.mark = rows[i].mark;
         kernel.memory_refused = rows[i].memory_refused;
+        kernel.disk_full = rows[i].disk_full;
+        kernel.memory = -1;
         kernel.found = rows[i].found;
         size_t room = rows[i].room != 0 ? rows[i].room : sizeof with;
         assert_int_equal(bt_dpdk_xdp_prepare(&dev, PORT, with, room, err, sizeof err), -1);
@@ -195,6 +211,7 @@ static void an_interface_that_cannot_be_had_is_explained(void **state)
         int claim = dev.xdp_claim;
         bt_dpdk_xdp_close(&dev);
         assert_false(is_open(claim));
+        assert_false(is_open(kernel.memory));
     }
 }
 
