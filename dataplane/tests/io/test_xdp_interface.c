@@ -206,6 +206,8 @@ static void a_refusal_is_told(void **state)
         kernel.answer[offsetof(struct nlmsghdr, nlmsg_type)] = NLMSG_NOOP;
         assert_int_equal(change ? bt_xdp_mark(INTERFACE, true) : bt_xdp_look(INTERFACE, &found), -EPROTO);
     }
+    answer_interface("", "", 0); // no answer to who wanted a change
+    assert_int_equal(bt_xdp_mark(INTERFACE, true), -EPROTO);
     answer_interface("", "", 0);
     kernel.answer_len -= 1; // cut short
     assert_int_equal(bt_xdp_look(INTERFACE, &found), -EPROTO);
