@@ -111,6 +111,7 @@ INSTEAD(int, rte_eth_dev_start, (uint16_t port), (port), {
 
 INSTEAD(int, rte_eth_dev_stop, (uint16_t port), (port), {
     card.stops++;
+    assert_true(card.used == NULL || !atomic_load(&card.used->running));
     return 0;
 })
 

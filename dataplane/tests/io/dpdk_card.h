@@ -22,13 +22,14 @@ struct card {
     bool interface;    // it stands on one of the kernel's, which is
     int if_error;      // not to be asked
     bool if_running;
-    unsigned busy; // a callback runs, for so many attempts to take it away
+    unsigned busy;                     // a callback runs, for so many attempts to take it away
+    const struct bt_dpdk_device *used; // by threads that must be told before it is stopped; may be NULL
     // What it was asked.
     uint16_t rx_queues, tx_queues, mtu, ring;
     unsigned looks, configured, with_interrupts, rx_setups, tx_setups, starts, stops, closes, removes, mtus, multicasts;
     unsigned sleeps, alarms, takes, silenced, asked_back;
     long sleep_ns;
-    char probed[200];
+    char probed[600];
     rte_eth_dev_cb_fn removed;
     void *removed_arg;
 };

@@ -27,6 +27,12 @@ static void what_was_made_for_us_is_removed(void **state)
     assert_string_equal(card.probed, "net_ring9,a=1");
     assert_true(card.stops == 1 && card.closes == 1 && card.removes == 1);
     card_new();
+    char port[500] = "net_ring9,a="; // whole, however much it says
+    memset(port + strlen(port), 'x', sizeof port - 1 - strlen(port));
+    card.unknown = true;
+    card_close(card_must_open(&(struct bt_dpdk_device_config){.port = port}));
+    assert_string_equal(card.probed, port);
+    card_new();
     card.unknown = card.no_port = true;
     assert_null(card_open(&(struct bt_dpdk_device_config){.port = "net_ring9,a=1"}));
     assert_string_equal(card_error, "port \"net_ring9,a=1\" is no network device");
@@ -139,9 +145,13 @@ static void a_client_need_not_start(void **state)
     bt_dpdk_port_reconnect(dev);
     assert_true(card.starts == 3 && card.stops == 0 && dev->patience == 20);
     assert_true(atomic_load(&dev->running));
+    card.used = dev;
+    dev->patience = 0;
+    bt_dpdk_port_reconnect(dev); // who uses it knows that before it is stopped
+    assert_true(card.starts == 4 && card.stops == 1 && dev->patience == 20);
     card.up_after = 0;
     bt_dpdk_port_reconnect(dev); // connected: the next loss is acted on at once
-    assert_true(card.starts == 3 && dev->patience == 0);
+    assert_true(card.starts == 4 && dev->patience == 0);
     card_close(dev);
 }
 
