@@ -427,6 +427,9 @@ static void a_pci_device_that_cannot_be_had_is_explained(void **state)
         {"0000:01:10.2", NULL, "no driver has it"},
         {"0000:01:10.4", "../../../bus/pci/drivers/igbvf", "on its kernel driver igbvf"},
         {"0000:01:10.6", "../../../bus/pci/drivers/vfio-pci", "bound to vfio-pci, as it has to be"},
+        {"0000:01:11.0", "../x/uio_pci_generic", "bound to uio_pci_generic, as it has to be"},
+        {"0000:01:11.2", "igb_uio", "bound to igb_uio, as it has to be"},
+        {"0000:01:11.4", "vfio-pci2", "on its kernel driver vfio-pci2 and must be bound to vfio-pci"},
     };
     char root[] = "/tmp/bobtail-pci-XXXXXX";
     char path[100];

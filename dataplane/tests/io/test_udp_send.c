@@ -5,6 +5,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "wire/checksum.h"
+#include "wire/frame.h"
+
 static void refused_packets_are_counted_by_reason(void **state)
 {
     struct rig r;
@@ -151,6 +154,73 @@ static void raw_headers_carry_right_checksums(void **state)
     assert_memory_equal(head, v6, sizeof v6);
 }
 
+// Whatever the payload and its length, the checksums add up; one that comes out as 0 is written as its complement,
+// since 0 says that there is none. What does not fit into an IP packet gets no headers.
+static void raw_headers_add_up(void **state)
+{
+    static uint8_t data[65535];
+    (void)state;
+    for (unsigned i = 0; i < sizeof data; i++) {
+        data[i] = (uint8_t)(i * 7 + 201);
+    }
+    for (unsigned v6 = 0; v6 < 2; v6++) {
+        struct bt_pkt p = {.data = data, .src = bt_addr_v4u(0xfffffffe, 65535), .dst = bt_addr_v4u(0xfffdfffc, 65534)};
+        if (v6) {
+            p.src = (struct bt_addr){.ip = {0xfd, [15] = 9}, .port = 65535};
+            p.dst = (struct bt_addr){.ip = {0xfe, 0x80, [8] = 0xff, 0xff, [15] = 7}, .port = 65534};
+        }
+        uint32_t heads = v6 ? 48 : 28;
+        for (uint32_t len = 0; len <= 65535 - 48; len += len < 64 ? 1 : 4091) {
+            uint8_t head[BT_UDP_RAW_HEAD];
+            p.len = len;
+            assert_int_equal(bt_udp_raw_header(&p, 7, head), heads);
+            assert_true(v6 || bt_csum_ok(bt_csum_bytes(0, head, 20)));
+            uint64_t sum = bt_csum_bytes(bt_pseudo_sum(&p.src, &p.dst, BT_PROTO_UDP, len + 8), head + heads - 8, 8);
+            assert_true(bt_csum_ok(bt_csum_bytes(sum, data, len)));
+            if (len >= 2) {
+                uint8_t was[2] = {data[0], data[1]};
+                data[0] = data[1] = 0;
+                assert_int_equal(bt_udp_raw_header(&p, 7, head), heads);
+                memcpy(data, head + heads - 2, 2);
+                assert_int_equal(bt_udp_raw_header(&p, 7, head), heads);
+                assert_memory_equal(head + heads - 2, "\xff\xff", 2);
+                memcpy(data, was, 2);
+            }
+        }
+        uint8_t head[BT_UDP_RAW_HEAD];
+        p.len = 65535 - 48;
+        assert_int_equal(bt_udp_raw_header(&p, 7, head), heads);
+        p.len++;
+        assert_int_equal(bt_udp_raw_header(&p, 7, head), 0);
+    }
+}
+
+// Addresses as sockets have them, and back.
+static void addresses_go_both_ways(void **state)
+{
+    const struct bt_addr four = bt_addr_v4u(0x0a0b0c0d, 0x1234), six = {.ip = {0xfd, 1, [14] = 2, 3}, .port = 0x4321};
+    union bt_udp_sa sa;
+    socklen_t len = 0;
+    (void)state;
+    memset(&sa, 0xff, sizeof sa);
+    assert_int_equal(bt_udp_to_sockaddr(&four, AF_INET, &sa, &len), 0);
+    assert_true(len == sizeof sa.v4 && sa.v4.sin_family == AF_INET);
+    struct bt_addr back = bt_udp_from_sockaddr(&sa);
+    assert_true(bt_addr_eq(&back, &four));
+    assert_int_equal(bt_udp_to_sockaddr(&six, AF_INET, &sa, &len), -1);
+    const struct bt_addr both[] = {six, four}; // a socket of IPv6 takes IPv4 mapped into it
+    for (unsigned i = 0; i < 2; i++) {
+        memset(&sa, 0xff, sizeof sa);
+        assert_int_equal(bt_udp_to_sockaddr(&both[i], AF_INET6, &sa, &len), 0);
+        assert_true(len == sizeof sa.v6 && sa.v6.sin6_family == AF_INET6 && sa.v6.sin6_scope_id == 0);
+        back = bt_udp_from_sockaddr(&sa);
+        assert_true(bt_addr_eq(&back, &both[i]));
+    }
+    sa.sa.sa_family = AF_UNIX;
+    back = bt_udp_from_sockaddr(&sa);
+    assert_memory_equal(&back, &(struct bt_addr){0}, sizeof back);
+}
+
 // Packets to one place leave in few messages that the kernel cuts apart; nobody may notice.
 static void runs_of_equal_packets_arrive_one_by_one(void **state)
 {
@@ -227,6 +297,8 @@ int main(void)
         cmocka_unit_test(r4_r123_the_same_over_ipv6),
         cmocka_unit_test(all_kinds_in_one_queue),
         cmocka_unit_test(raw_headers_carry_right_checksums),
+        cmocka_unit_test(raw_headers_add_up),
+        cmocka_unit_test(addresses_go_both_ways),
         cmocka_unit_test(runs_of_equal_packets_arrive_one_by_one),
         cmocka_unit_test(only_the_kernel_ends_cutting),
     };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bed.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -255,7 +256,8 @@ bool bed_event(struct bed *b, const char *peer, int error)
 {
     struct bt_link_event e;
     struct bt_addr a = addr(peer);
-    return bt_link_events(b->l, &e, 1) == 1 && bt_addr_eq(&e.peer, &a) && e.error == error;
+    return bt_link_events(b->l, &e, 1) == 1 && bt_addr_eq(&e.peer, &a) && e.error == error &&
+           (error == EMSGSIZE || e.mtu == 0);
 }
 
 struct bt_ip ip_of(const struct bt_pkt *frame)

@@ -16,7 +16,7 @@ static void refused(const char *field, unsigned index)
     assert_null(l);
     assert_string_equal(err.field, field);
     assert_int_equal(err.index, index);
-    assert_non_null(err.problem);
+    assert_true(err.problem != NULL && strlen(err.problem) > 5); // in words
     free(mem);
     free(b.slab);
     bed_plan(&b);
@@ -52,6 +52,9 @@ static void e16_every_field_is_judged(void **state)
     struct bt_link_static s = {.ip = addr("10.0.0.9"), .mac = {1}};
     b.c.statics = &s, b.c.n_statics = 1, refused("statics", 0);
     memcpy(s.mac, our_mac, 6), b.c.statics = &s, b.c.n_statics = 1, refused("statics", 0);
+    struct bt_link_static group = {.ip = addr("224.0.0.9"), .mac = {2, 9}};
+    b.c.statics = &group, b.c.n_statics = 1, refused("statics", 0);
+    b.addrs[0] = b.addrs[1], b.c.n_addrs = 1, refused("gateway4", 0); // no IPv4 address to reach it from
     b.c.tries = 101, refused("tries", 0);
     b.c.pool = NULL, refused("pool", 0);
     free(b.slab);
@@ -131,9 +134,21 @@ static void e1_macs(void **state)
                          "2:ab:00:10:ff:9e0",
                          "02:ab:00:10:ff:9g",
                          "0",
-                         "02"};
+                         "02",
+                         "0/:ab:00:10:ff:9e", // what stands beside the digits
+                         "0::ab:00:10:ff:9e",
+                         "0`:ab:00:10:ff:9e",
+                         "0@:ab:00:10:ff:9e",
+                         "02:ab:00:10:ff:9G"};
+    const uint8_t before[6] = {0x02, 0xab, 0x00, 0x10, 0xff, 0x9e};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(bt_link_mac_parse(bad[i], mac), -1);
+        assert_memory_equal(mac, before, sizeof before); // untouched
+    }
+    const char *good[] = {"01:23:45:67:89:ab", "cd:ef:fe:dc:ba:98", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(bt_link_mac_parse(good[i], mac), 0);
+        assert_string_equal(bt_link_mac_format(mac, text), good[i]);
     }
 }
 
@@ -150,6 +165,18 @@ static void e16_prefixes(void **state)
                          "10.0.0/24",      "10.0.0.1/1000", "[fd00::1]:1/64"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(bt_link_prefix_parse(bad[i], &p), -1);
+        assert_int_equal(p.bits, 1); // untouched
+    }
+    static const struct {
+        const char *text, *ip;
+        uint8_t bits;
+    } good[] = {{"10.0.0.1/32", "10.0.0.1", 32}, {"10.0.0.1/9", "10.0.0.1", 9},   {"10.0.0.1/10", "10.0.0.1", 10},
+                {"fd00::9/64", "fd00::9", 64},   {"fd00::9/100", "fd00::9", 100}, {"::/1", "::", 1}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct bt_addr want = addr(good[i].ip);
+        assert_int_equal(bt_link_prefix_parse(good[i].text, &p), 0);
+        assert_int_equal(p.bits, good[i].bits);
+        assert_true(bt_addr_ip_eq(&p.addr, &want));
     }
 }
 

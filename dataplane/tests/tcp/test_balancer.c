@@ -4,7 +4,9 @@
 #include "unit.h"
 
 #include "base/bytes.h"
+#include "counter_names.h"
 #include "tcp/crab.h"
+#include "tcp/crab_recent.h"
 
 #include <stdlib.h>
 
@@ -440,6 +442,104 @@ static void every_drop_has_its_reason(void **state)
     close_bed(&b);
 }
 
+// C-25: for three seconds, from the first moment of the clock on.
+static void c25_a_syn_is_remembered_for_three_seconds(void **state)
+{
+    static const struct {
+        uint64_t first, again;
+        bool known;
+    } rows[] = {{SECOND, 4 * SECOND, true}, {SECOND, 4 * SECOND + 1, false}, {0, 1, true}, {5, 5, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bed b;
+        struct syn syn = capable();
+        open_bed(&b);
+        start(&b);
+        assert_true(give(&b, rows[i].first, &syn));
+        assert_true(give(&b, rows[i].again, &syn));
+        assert_int_equal(counted(&b, BT_CRAB_REPEATED), rows[i].known);
+        close_bed(&b);
+    }
+}
+
+// C-62: a report is believed for three seconds where nothing else is said.
+static void c62_a_report_is_old_after_three_seconds(void **state)
+{
+    (void)state;
+    for (unsigned old = 0; old < 2; old++) {
+        struct bed b;
+        struct syn syn = capable();
+        unsigned others = 0;
+        open_bed(&b);
+        b.vips[0].policy = BT_CRAB_LEAST;
+        start(&b);
+        struct bt_crab_pool *pool = bt_crab_swap(b.crab, 0, NULL);
+        bt_crab_swap(b.crab, 0, pool);
+        for (uint32_t i = 0; i < SERVERS; i++) {
+            assert_true(bt_crab_pool_report(pool, &b.servers[i].ip, i == 2 ? 0 : 100, SECOND));
+        }
+        for (uint32_t i = 0; i < 40; i++) {
+            syn.seq = i;
+            assert_true(give(&b, 4 * SECOND + old, &syn));
+            others += b.hop != 0x0a010002;
+        }
+        assert_int_equal(others > 10, old);
+        assert_int_equal(others == 0, !old);
+        close_bed(&b);
+    }
+}
+
+static void a_balancer_needs_the_memory_it_says(void **state)
+{
+    (void)state;
+    struct bed b;
+    open_bed(&b);
+    b.cfg.vips = b.vips;
+    size_t bytes = bt_crab_bytes(&b.cfg);
+    void *mem = take(bytes);
+    assert_null(bt_crab_init(mem, bytes - 1, &b.cfg));
+    assert_non_null(bt_crab_init(mem, bytes, &b.cfg));
+    free(mem);
+    b.cfg.recent_sets = 0; // as many as a balancer has by itself
+    assert_true(bt_crab_bytes(&b.cfg) > 16000 * bt_crab_recent_bytes(1));
+    assert_true(bt_crab_bytes(&b.cfg) < 17000 * bt_crab_recent_bytes(1));
+}
+
+// What docs/reference/metrics.md calls each of them.
+static void counters_stand_under_their_names(void **state)
+{
+    struct bed b;
+    const struct bt_counter_desc *desc;
+    unsigned n;
+    (void)state;
+    open_bed(&b);
+    start(&b);
+    (void)bt_crab_counters(b.crab, &desc, &n);
+    assert_int_equal(n, BT_CRAB_COUNTERS);
+    assert_counter_names(desc, n,
+                         "crab_segments_total\n"
+                         "crab_redirected_total\n"
+                         "crab_inserted_total\n"
+                         "crab_repeated_total\n"
+                         "crab_fallback_total{reason=client}\n"
+                         "crab_fallback_total{reason=servers}\n"
+                         "crab_fallback_total{reason=option_space}\n"
+                         "crab_fallback_total{reason=not_syn}\n"
+                         "crab_foreign_address_total\n"
+                         "crab_duplicate_options_total\n"
+                         "crab_malformed_options_total\n"
+                         "crab_dropped_total{reason=truncated}\n"
+                         "crab_dropped_total{reason=header}\n"
+                         "crab_dropped_total{reason=ip_checksum}\n"
+                         "crab_dropped_total{reason=fragment}\n"
+                         "crab_dropped_total{reason=extension_header}\n"
+                         "crab_dropped_total{reason=ttl}\n"
+                         "crab_dropped_total{reason=not_a_vip}\n"
+                         "crab_dropped_total{reason=no_server}\n"
+                         "crab_dropped_total{reason=fallback}\n");
+    close_bed(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +556,10 @@ int main(void)
         cmocka_unit_test(c28_an_address_that_came_with_the_syn_is_overwritten),
         cmocka_unit_test(c9_the_families_do_not_mix),
         cmocka_unit_test(every_drop_has_its_reason),
+        cmocka_unit_test(c25_a_syn_is_remembered_for_three_seconds),
+        cmocka_unit_test(c62_a_report_is_old_after_three_seconds),
+        cmocka_unit_test(a_balancer_needs_the_memory_it_says),
+        cmocka_unit_test(counters_stand_under_their_names),
     };
     int four = cmocka_run_group_tests_name("IPv4", tests, syn_four_group, NULL);
     return four + cmocka_run_group_tests_name("IPv6", tests, syn_six_group, NULL);

@@ -2,6 +2,8 @@
 // TCP past the kernel: what is sent arrives once and in order, whatever the wire does, and copies are apart.
 #include "stack_bed.h"
 
+#include "counter_names.h"
+
 static void echoes(bool v4)
 {
     open_world(v4, false, false);
@@ -68,18 +70,44 @@ static void copies_know_nothing_of_one_another(void **state)
         }
     }
     assert_null(bt_tcp_stack_take());
+    bt_tcp_stack_give(all[3]); // this one and no other is to be had again
+    assert_ptr_equal(bt_tcp_stack_take(), all[3]);
+    assert_null(bt_tcp_stack_take());
     for (unsigned i = 0; i < BT_TCP_COPIES; i++) {
         bt_tcp_stack_give(all[i]);
     }
 }
 
+// What docs/reference/metrics.md calls each of them.
+static void counters_stand_under_their_names(void **state)
+{
+    (void)state;
+    assert_counter_names(bt_tcp_counter_desc, BT_TCP_COUNTERS,
+                         "tcp_segments_received_total\n"
+                         "tcp_segments_sent_total\n"
+                         "tcp_segments_resent_total\n"
+                         "tcp_connections_total\n"
+                         "tcp_flow_connections_total\n"
+                         "tcp_flow_refused_total\n"
+                         "tcp_bad_options_total\n"
+                         "tcp_half_open_lost_total\n"
+                         "tcp_window_probes_total\n"
+                         "tcp_dropped_total{reason=checksum}\n"
+                         "tcp_dropped_total{reason=header}\n"
+                         "tcp_dropped_total{reason=out_of_window}\n"
+                         "tcp_dropped_total{reason=duplicate}\n"
+                         "tcp_dropped_total{reason=no_connection}\n"
+                         "tcp_dropped_total{reason=memory}\n"
+                         "tcp_dropped_total{reason=out_of_order}\n"
+                         "tcp_send_dropped_total{reason=no_buffer}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_come_back_over_ipv4),
-        cmocka_unit_test(bytes_come_back_over_ipv6),
-        cmocka_unit_test(a_bad_wire_costs_time_only),
-        cmocka_unit_test(copies_know_nothing_of_one_another),
+        cmocka_unit_test(bytes_come_back_over_ipv4),        cmocka_unit_test(bytes_come_back_over_ipv6),
+        cmocka_unit_test(a_bad_wire_costs_time_only),       cmocka_unit_test(copies_know_nothing_of_one_another),
+        cmocka_unit_test(counters_stand_under_their_names),
     };
     prepare_world();
     return cmocka_run_group_tests(tests, NULL, NULL);
