@@ -91,3 +91,42 @@ func TestHeadOfAnObjectiveOverTCP(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is said to be missing where a service and a group are there; where neither is, a program gets an empty answer.
+func TestTopOfAllThereIs(t *testing.T) {
+	c := clusterOf(t, stuckGroup())
+	c.sidecars = answers{}
+	both, _ := aCluster(t, false, stuckGroup())
+	for what, row := range map[string]struct {
+		*cluster
+		missing bool
+	}{"a group": {c, false}, "a service and a group": {both, false}, "nothing": {clusterOf(t), true}} {
+		_, errs, err := execute(t, row.cluster, "top")
+		if got := strings.Contains(errs, "No RpcService and no ReplicationGroup"); err != nil || got != row.missing {
+			t.Errorf("%s: %v, %s", what, err, errs)
+		}
+	}
+	for format, shown := range map[string]bool{"json": true, "": false} {
+		args := []string{"top"}
+		if format != "" {
+			args = append(args, "-o", format)
+		}
+		if out, _, err := execute(t, clusterOf(t), args...); err != nil || strings.Contains(out, `"services"`) != shown {
+			t.Errorf("as %q: %s, %v", format, out, err)
+		}
+	}
+}
+
+// A rate is shown of whatever was measured: one of which neither latency nor refusal is known has none.
+func TestRatesThatAreShown(t *testing.T) {
+	for n, c := range []struct{ p99, rejected, want string }{{"-", "-", "-"}, {"-", "0.0%", "42"}, {"1ms", "-", "42"}, {"1ms", "0.0%", "42"}} {
+		var out bytes.Buffer
+		if err := printTop(streams{&out, &out}, []topRow{{Name: "cart", Workers: "2/2", RequestsPerSecond: 42, P99: c.p99, Rejected: c.rejected}}, false); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Fields(strings.Split(out.String(), "\n")[1])
+		if line[2] != c.want {
+			t.Errorf("%d: %q, want %s", n, line, c.want)
+		}
+	}
+}
