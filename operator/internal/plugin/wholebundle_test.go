@@ -3,6 +3,7 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bobtail-dev/bobtail/operator/api/v1alpha1"
 )
@@ -111,6 +114,59 @@ func TestPodsThatAreLeft(t *testing.T) {
 		c, _ := aCluster(t, false, copies...)
 		if got, err := (&trial{cluster: c, run: "run"}).left(t.Context(), mine); err != nil || got != n {
 			t.Errorf("%d are left, want %d, %v", got, n, err)
+		}
+	}
+}
+
+// A server is waited for until it is ready and has an address: either alone is not enough.
+func TestServersThatNeverGetReady(t *testing.T) {
+	for what, change := range map[string]func(*corev1.Pod){
+		"without an address": func(p *corev1.Pod) { p.Status.PodIPs = nil },
+		"not ready":          func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse },
+		"not judged":         func(p *corev1.Pod) { p.Status.Conditions = nil },
+	} {
+		w := &world{server: change}
+		if _, err := w.test(t, w.in(t), 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "wait for the servers: after 50ms") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// An address of each family is waited for; what came by then is tried, and nothing at all is a verdict.
+func TestAddressesThatAreWaitedFor(t *testing.T) {
+	both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	for what, c := range map[string]struct {
+		addresses []string
+		families  []corev1.IPFamily
+		waits     bool
+		bad       bool
+	}{
+		"both":                {[]string{"192.0.2.1", "2001:db8::1"}, both, false, false},
+		"one of one":          {[]string{"192.0.2.1"}, both[:1], false, false},
+		"one of two":          {[]string{"192.0.2.1"}, both, true, false},
+		"none":                {nil, both, true, true},
+		"none, and no family": {nil, nil, true, true},
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "run-crab"}}
+		service.Spec.IPFamilies = c.families
+		for _, ip := range c.addresses {
+			service.Status.LoadBalancer.Ingress = append(service.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip})
+		}
+		looks := 0
+		in := clusterOf(t, service)
+		in.Client = interceptor.NewClient(in.Client.(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+				looks++
+				return inner.Get(ctx, key, o, options...)
+			},
+		})
+		patience := time.Minute
+		if c.waits {
+			patience = 20 * time.Millisecond
+		}
+		vips, v := (&trial{cluster: in, run: "run", paths: paths{timeout: patience}, every: time.Millisecond}).balancedReady(t.Context())
+		if !slices.Equal(vips, c.addresses) || (v.Outcome == failed) != c.bad || !c.waits && looks != 1 {
+			t.Errorf("%s: %q after %d looks, %+v", what, vips, looks, v)
 		}
 	}
 }
