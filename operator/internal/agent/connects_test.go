@@ -99,3 +99,25 @@ func TestLostWaits(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// Addresses that are in no plan hide none of those that are.
+func TestConnectsBesideOthers(t *testing.T) {
+	h := &ll7.Histogram{}
+	h.Record(1)
+	all := map[redirect.VIPKey]*ll7.Histogram{}
+	var plan crabplan.Plan
+	for port := range uint16(40) {
+		key := redirect.VIPKey{Addr: netip.MustParseAddr("192.0.2.1"), Port: 1 + port}
+		all[key] = h
+		if port%2 == 0 {
+			plan.VIPs = append(plan.VIPs, crabplan.VIP{Addr: key.Addr, Port: key.Port, Service: types.NamespacedName{Namespace: "shop", Name: "web"}})
+		}
+	}
+	a := &agent{plane: waiting{all: all}}
+	services := named(plan)
+	a.named.Store(&services)
+	out := make(chan prometheus.Metric, 50)
+	if a.collectConnects(out); len(out) != 20 {
+		t.Errorf("%d metrics of 20 addresses", len(out))
+	}
+}

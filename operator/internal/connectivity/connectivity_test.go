@@ -133,3 +133,54 @@ func TestMessagesToTheByte(t *testing.T) {
 		}
 	}
 }
+
+// A service has one family: its server is reached at the pod's first address alone, by whoever is in its control, and each
+// address of a pod that is in none.
+func TestAddressesOfAServer(t *testing.T) {
+	t.Setenv("BOBTAIL_CTL", filepath.Join(t.TempDir(), "ctl.sock"))
+	both := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+	for routed, want := range map[bool]int{true: 1, false: 2} {
+		s, err := Server{Node: "n", Addresses: both, Workers: 1, Routed: routed}.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.R2P2) != want || s.R2P2[0].Addr() != both[0] {
+			t.Errorf("routed %v: %v", routed, s.R2P2)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Setenv("BOBTAIL_CTL", filepath.Join(t.TempDir(), "none", "ctl.sock"))
+	if _, err := (Server{Addresses: both, Workers: 1, Routed: true}).Start(); err == nil || !strings.Contains(err.Error(), "control socket") {
+		t.Errorf("without its socket: %v", err)
+	}
+	for addresses, says := range map[string]string{"": "must be the pod's addresses", "x": "--addresses: ", "127.0.0.1,x": "--addresses: "} {
+		if err := serve(t.Context(), []string{"--addresses=" + addresses}, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", addresses, err)
+		}
+	}
+}
+
+// An answer that ends before its line does is none.
+func TestAnswersThatAreCutShort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for text, whole := range map[string]bool{"node-a\n": true, "node": false, "": false} {
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(text))
+			_ = c.Close()
+		}()
+		got, err := overTCP(t.Context(), l.Addr().String())
+		if (err == nil) != whole || got != strings.TrimSpace(text) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+}

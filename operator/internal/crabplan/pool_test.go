@@ -50,6 +50,7 @@ func TestParsePoolRefuses(t *testing.T) {
 		"192.0.2.9-192.0.2.1": "neither",
 		"192.0.2.9-x":         "neither",
 		"x-192.0.2.9":         "neither",
+		"x-y":                 "neither",
 		"192.0.2.1-192.0.2.5,192.0.2.5-192.0.2.9": "overlaps",
 		"192.0.2.5-192.0.2.9,192.0.2.1-192.0.2.5": "overlaps",
 		"fd00::1":                       "neither",

@@ -85,3 +85,17 @@ func TestNamesThatBeginWithAWord(t *testing.T) {
 		}
 	}
 }
+
+// What a device plugin calls a function is its PCI address, whole; what drives none is none.
+func TestNamesOfDevices(t *testing.T) {
+	for id, want := range map[string]bool{
+		"0000:01:10.0": true, "0000:01:10": false, "0000:01:10.00": false, "10000:01:10.0": false, "GPU-1:01:10.0": false, "zz00:01:10.0": false, "": false,
+	} {
+		if isPCI(id) != want {
+			t.Errorf("%q: %v", id, !want)
+		}
+	}
+	if orNone("") != "none" || orNone("igbvf") != "igbvf" {
+		t.Errorf("%q, %q", orNone(""), orNone("igbvf"))
+	}
+}

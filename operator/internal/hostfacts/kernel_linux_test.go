@@ -43,7 +43,9 @@ func TestFeaturesOf(t *testing.T) {
 			t.Errorf("bits %d: %+v", bits, got)
 		}
 	}
-	for _, text := range [][]byte{nil, {1}, make([]byte, 4), {0, 0, 0, 0, 255, 255, 3, 0}, answer(1)[:20]} {
+	short := append(make([]byte, nl.SizeofGenlmsg), nl.NewRtAttr(netdevXDPFeatures, []byte{1, 0, 0, 0}).Serialize()...)
+	other := append(make([]byte, nl.SizeofGenlmsg), nl.NewRtAttr(netdevIfIndex, []byte{1, 0, 0, 0, 0, 0, 0, 0}).Serialize()...)
+	for _, text := range [][]byte{short, other, make([]byte, nl.SizeofGenlmsg), nil, {1}, make([]byte, 4), {0, 0, 0, 0, 255, 255, 3, 0}, answer(1)[:20]} {
 		if got := featuresOf(text); got != (XDPFeatures{}) {
 			t.Errorf("%v: %+v", text, got)
 		}

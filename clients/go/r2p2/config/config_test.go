@@ -96,7 +96,11 @@ func TestParseNamesTheFieldAtFault(t *testing.T) {
 		{`"maxQueueMilliseconds":1000`, `"maxQueueMilliseconds":600001`, "service.maxQueueMilliseconds", "600000"},
 		{`"requestTimeoutMilliseconds":10000`, `"requestTimeoutMilliseconds":0`, "service.requestTimeoutMilliseconds", "got 0"},
 		{`"firstPort":8000`, `"firstPort":0`, "members[0].firstPort", "65535"},
-		{`"firstPort":8000`, `"firstPort":65534`, "members[0].workers", "pass 65535"},
+		{`"firstPort":8000`, `"firstPort":65534`, "members[0].workers", "ports 65534..65537 pass 65535"},
+		{`"echo-server-abc"`, `"` + strings.Repeat("a", maxText+1) + `"`, "members[0].name", "at most 253 bytes; got 254"},
+		{`"echo-server-abc"`, `"\u0000a"`, "members[0].name", "zero byte"},
+		{`"keyIds":[1]`, `"keyIds":[1` + strings.Repeat(",1", MaxWorkers) + `]`, "keyIds", "at most 1024 entries"},
+		{`"keyIds":[1]`, `"keyIds":[1` + strings.Repeat(",1", MaxWorkers-1) + `]`, "keyIds", "at most 2 entries; got 1024"},
 		{`"10.244.0.7"`, `"echo"`, "members[0].address", "IP address"},
 		{`"10.244.0.7"`, `"224.0.0.1"`, "members[0].address", "unicast"},
 		{`"name":"echo-server-abc"`, `"name":"echo-server-abc","zone":"x"`, "members[0].zone", "unknown"},
@@ -119,6 +123,20 @@ func TestParseNamesTheFieldAtFault(t *testing.T) {
 		if !errors.As(err, &f) || f.Field != c.field || !strings.Contains(f.Message, c.says) || f.Code != CodeInvalid {
 			t.Errorf("%s → %s: error %v, want field %q saying %q", c.old, c.new, err, c.field, c.says)
 		}
+	}
+}
+
+// An error says where it is, and of a text that is no document only what is wrong.
+func TestErrorsNameTheirField(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`[]`, "must be an object; got a list"}, {strings.Replace(good, `"keyIds":[1]`, `"keyIds":[0]`, 1), "keyIds[0]: must be 1..255; got 0"},
+	} {
+		if _, err := Parse([]byte(c.text)); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	if _, err := Parse([]byte(strings.Replace(good, "echo-server-abc", strings.Repeat("a", maxText), 1))); err != nil {
+		t.Errorf("the longest name there may be: %v", err)
 	}
 }
 

@@ -185,11 +185,17 @@ func TestHistogramsAndCounters(t *testing.T) {
 	}
 	var counters Counters
 	f.ask(t, `{"v":1,"op":"counters"}`, &counters)
-	found := false
+	found, labelled := false, false
 	for _, s := range counters.Counters {
 		found = found || s.Name == "server_replies_total" && s.Value == 10
+		for label, value := range s.Labels {
+			labelled = true
+			if label == "" || value == "" {
+				t.Errorf("%s has label %q with value %q", s.Name, label, value)
+			}
+		}
 	}
-	if !found {
+	if !found || !labelled {
 		t.Errorf("%+v", counters)
 	}
 }

@@ -4,6 +4,7 @@ package ll7
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -27,8 +28,11 @@ func TestFromCounts(t *testing.T) {
 		t.Errorf("%s\nwant %s", b, a)
 	}
 	for _, index := range []int{-1, Buckets} {
-		if _, err := FromCounts(map[int]uint64{index: 1}, 0, 0); err == nil {
-			t.Errorf("bucket %d was taken", index)
+		if _, err := FromCounts(map[int]uint64{index: 1}, 0, 0); err == nil || !strings.Contains(err.Error(), "must be 0..3457") {
+			t.Errorf("bucket %d: %v", index, err)
+		}
+		if n := got.Count(index); n != 0 {
+			t.Errorf("bucket %d holds %d", index, n)
 		}
 	}
 }

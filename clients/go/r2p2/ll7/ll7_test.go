@@ -178,7 +178,7 @@ func TestJSONRefusesWhatDoesNotAddUp(t *testing.T) {
 	for _, c := range []struct{ text, field string }{
 		{`{"encoding":"hdr","total":0,"inf":0,"sumNanoseconds":0,"buckets":[]}`, "encoding"},
 		{`{"encoding":"ll7","total":2,"inf":0,"sumNanoseconds":0,"buckets":[[1,1]]}`, "total"},
-		{`{"encoding":"ll7","total":2,"inf":0,"sumNanoseconds":0,"buckets":[[3458,2]]}`, "buckets[0]"},
+		{`{"encoding":"ll7","total":2,"inf":0,"sumNanoseconds":0,"buckets":[[3458,2]]}`, "buckets[0]: index must ascend within 0..3457"},
 		{`{"encoding":"ll7","total":2,"inf":0,"sumNanoseconds":0,"buckets":[[5,1],[5,1]]}`, "buckets[1]"},
 		{`{"encoding":"ll7","total":1,"inf":0,"sumNanoseconds":0,"buckets":[[5,18446744073709551615],[6,2]]}`, "buckets[1]"},
 		{`{"encoding":"ll7","total":-1}`, "total"},

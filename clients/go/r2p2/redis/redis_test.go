@@ -33,7 +33,12 @@ func TestAnswersAreRead(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
 	}
-	for _, bad := range []string{"x", "+OK", "$3\r\nab\r\n", "$2\r\nabc\r\n", "$-2\r\n", "*2\r\n:1\r\n", ":1x\r\n", "*99\r\n", ":123456789012345678901\r\n", strings.Repeat("*1\r\n", 20) + ":1\r\n"} {
+	for _, good := range []string{"+a\nb\rc\r\n", ":-9223372036854775808\r\n", strings.Repeat("*1\r\n", deepest) + ":1\r\n"} {
+		if v, err := Parse([]byte(good)); err != nil || len(v) != 1 {
+			t.Errorf("%q: %+v %v", good, v, err)
+		}
+	}
+	for _, bad := range []string{"+OK\r", "$2\r\n", "$2\r\nab", "$2\r\nab\r", "$2\r\nab\rc", "$2\r\nabc\n", "*x\r\n", "*-2\r\n", strings.Repeat("*1\r\n", deepest+1) + ":1\r\n", "x", "+OK", "$3\r\nab\r\n", "$2\r\nabc\r\n", "$-2\r\n", "*2\r\n:1\r\n", ":1x\r\n", "*99\r\n", ":123456789012345678901\r\n", strings.Repeat("*1\r\n", 20) + ":1\r\n"} {
 		if v, err := Parse([]byte(bad)); !errors.Is(err, errAnswer) {
 			t.Errorf("%q: %+v %v", bad, v, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // R-16 names the sizes; §4 the cut.
@@ -40,8 +41,62 @@ func TestSplit(t *testing.T) {
 			t.Errorf("REQ0 carries %d bytes, want 14", len(s.Piece(message, 0)))
 		}
 	}
-	if s := SplitReply(1465, 1464, 1464); s.Count != 2 || s.First != 1464 {
-		t.Errorf("a reply is full from its first packet: %+v", s)
+	for n, want := range map[int]Split{1463: {1, 1463, 1472}, 1464: {1, 1464, 1472}, 1465: {2, 1464, 1472}, 1464 + 1472: {2, 1464, 1472}, 1465 + 1472: {3, 1464, 1472}} {
+		if s := SplitReply(n, 1464, 1472); s != want {
+			t.Errorf("a reply of %d bytes is full from its first packet: %+v, want %+v", n, s, want)
+		}
+	}
+}
+
+// 64 bytes of header are written and read, one option more is not; each message of a buffer is padded by itself.
+func TestHeaderMayHave64Bytes(t *testing.T) {
+	h := Header{Type: Request, First: true, Last: true, Count: 1}
+	h.Options = Options{Present: HasForwarded | HasTag | HasClass | HasTrace | HasRouterID | HasFlow, Forwarded: netip.MustParseAddrPort("[fd00::1]:9")}
+	for _, before := range []int{0, 1, 2, 3} {
+		b, ok := h.Append(make([]byte, before))
+		var again Header
+		if m := again.Decode(b[before:], RoleServer); !ok || len(b) != before+HeaderMax || m != OK || again.Options.Present != h.Options.Present {
+			t.Errorf("behind %d bytes: %d bytes, %v, %v", before, len(b), ok, m)
+		}
+	}
+	h.Options.Present |= HasCopy
+	if b, ok := h.Append([]byte{7}); ok || len(b) != 1 {
+		t.Errorf("%d bytes were written", len(b))
+	}
+	long := []byte{magic, HeaderMax + 4, 0, flagF | flagL | flagX, 0, 1, 0, 1, 70: 0}
+	if m := h.Decode(long, RoleServer); m != OptionSize {
+		t.Errorf("a header of 68 bytes: %v", m)
+	}
+}
+
+// F-31: windows and silences share a number; 0, which nobody sends, is a silence of one period.
+func TestFlowSignal(t *testing.T) {
+	for s, want := range map[FlowSignal]struct {
+		tokens  int
+		silence time.Duration
+		silent  bool
+	}{
+		0: {0, FlowPeriod, true}, 1: {1, 0, false}, 0x7fff: {0x7fff, 0, false},
+		0x8000: {0, 0, true}, 0x8001: {0, time.Microsecond, true}, 0xffff: {0, 0x7fff * time.Microsecond, true},
+	} {
+		if silence, silent := s.Silence(); s.Tokens() != want.tokens || silence != want.silence || silent != want.silent {
+			t.Errorf("%#x: %d tokens, silent %v for %v, want %+v", uint16(s), s.Tokens(), silent, silence, want)
+		}
+	}
+}
+
+// what IP and UDP need is taken off the MTU.
+func TestDatagramMax(t *testing.T) {
+	if v4, v6 := DatagramMax(1500, true), DatagramMax(1500, false); v4 != 1472 || v6 != 1452 {
+		t.Errorf("%d by IPv4, %d by IPv6", v4, v6)
+	}
+}
+
+func TestCasesHaveNames(t *testing.T) {
+	for c, want := range map[Case]string{OK: "OK", M1: "M-1", M27: "M-27", BadTag: "TAG", Cases: "?", Cases + 1: "?"} {
+		if c.String() != want {
+			t.Errorf("%q, want %q", c.String(), want)
+		}
 	}
 }
 
@@ -124,7 +179,7 @@ func TestUnknownOptions(t *testing.T) {
 	}{
 		{[]byte{0x7f, 2}, OK}, {[]byte{0x7f, 2, kindPad, 0x7e, 3, 9}, OK},
 		{[]byte{0x7f}, OptionTruncated}, {[]byte{0x7f, 1}, OptionTruncated}, {[]byte{0x7f, 4, 9}, OptionTruncated},
-		{[]byte{0x7f, 2, 0xff, 2}, OptionCritical},
+		{[]byte{0x7f, 2, 0xff, 2}, OptionCritical}, {[]byte{0x7f, 2, 0x7e}, OptionTruncated}, {[]byte{0x7f, 2, 0x7e, 4, 9}, OptionTruncated},
 	} {
 		var o Options
 		if got := o.decode(c.bytes, 0); got != c.want {

@@ -182,3 +182,15 @@ func (unplugged) Get(context.Context, client.ObjectKey, client.Object, ...client
 func (unplugged) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("unplugged")
 }
+
+// What was written for one owner is known of nobody else: a service of the same name that is made anew writes its object
+// although the former one's still stands there.
+func TestWhatAFormerOwnerWrote(t *testing.T) {
+	writes := 0
+	a := apply.New(holding(&writes), holding(&writes, service("1")), "test", func() time.Time { return when })
+	for n, owner := range []types.UID{"1", "2"} {
+		if err := a.Apply(t.Context(), service(owner), true); err != nil || writes != n+1 {
+			t.Errorf("owner %s: %d writes, %v", owner, writes, err)
+		}
+	}
+}

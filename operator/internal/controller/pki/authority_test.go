@@ -208,4 +208,9 @@ func TestLongName(t *testing.T) {
 	if why := a.Stale(server(t, a, name, start), name, start); why != "" {
 		t.Error(why)
 	}
+	for length, want := range map[int]int{63: 63, 64: 64, 65: 64} {
+		if got := template(name[:length], start, time.Hour).Subject.CommonName; len(got) != want {
+			t.Errorf("a common name of %d, of %d", len(got), length)
+		}
+	}
 }

@@ -199,8 +199,8 @@ func (o *options) validate() error {
 	if kind := filepath.Ext(o.plot); o.plot != "" && kind != ".svg" && kind != ".png" {
 		all = append(all, fmt.Errorf("--plot=%s: must be a .svg or a .png file", o.plot))
 	}
-	if o.local < 0 || o.local > 64 {
-		all = append(all, fmt.Errorf("--local=%d: must be between 0 and 64", o.local))
+	if o.local < 0 || o.local > 64 { // then nothing can be said of what so many agents would do
+		return errors.Join(append(all, fmt.Errorf("--local=%d: must be between 0 and 64", o.local))...)
 	}
 	if o.local == 0 && len(o.agents) == 0 {
 		o.local = 1
