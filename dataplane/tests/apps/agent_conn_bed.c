@@ -2,11 +2,11 @@
 // See agent_conn_bed.h.
 #include "agent_conn_bed.h"
 
+#include "descriptors.h"
 #include "shell/pool.h"
 #include "shell/start.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +19,7 @@ enum { PATIENCE_MS = 60000 };
 
 struct agent_bed bed;
 
-static unsigned open_before;
-
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
-}
+static int open_before;
 
 // Bound, and the port may be taken over from it.
 static int open_at(int type, struct sockaddr_in *sa)
@@ -82,7 +70,7 @@ void agent_bed_open(const char *protocol, const char *more)
     struct bt_ctl_error e;
     struct agent *a = &bed.agent;
     memset(&bed, 0, sizeof bed);
-    open_before = open_descriptors();
+    open_before = descriptors();
     listen_somewhere(strcmp(protocol, "r2p2") == 0);
     snprintf(line, sizeof line, "{\"op\":\"configure\",\"protocol\":\"%s\",\"targets\":[\"%s\"],\"connections\":1%s%s}",
              protocol, bt_addr_format(&bed.target, text), more[0] != '\0' ? "," : "", more);
@@ -124,7 +112,7 @@ void agent_bed_close(void)
     free(w->free_conn);
     free(w->out);
     free(w->in);
-    assert_int_equal(open_descriptors(), open_before);
+    assert_int_equal(descriptors(), open_before);
     free(bed.agent.window.records);
     agent_config_free(&bed.agent.config);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The socket itself: framing, oversize, descriptors, several peers, stale files.
-#include "unit.h"
+#include "descriptors.h"
 
 #include "bed.h"
 
@@ -109,15 +109,6 @@ static void oversize_is_refused_and_the_connection_stays(void **state)
     bed_close(&b);
 }
 
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    for (int fd = 0; fd < 256; fd++) {
-        n += fcntl(fd, F_GETFD) >= 0;
-    }
-    return n;
-}
-
 static void descriptors_of_peers_are_closed(void **state)
 {
     struct bed b;
@@ -138,7 +129,7 @@ static void descriptors_of_peers_are_closed(void **state)
         assert_int_equal(fcntl(fds[i], F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
     }
     ask(fd, "{\"v\":1,\"op\":\"hello\"}"); // now the server has accepted the connection
-    unsigned before = open_descriptors();
+    int before = descriptors();
     for (size_t n = 0; n <= 8; n++) {
         const char *wanted = n == 1 ? "\"ok\":true" : "\"field\":\"memfd\"";
         assert_non_null(strstr(exchange(fd, request, strlen(request), fds, n), wanted));
@@ -146,7 +137,7 @@ static void descriptors_of_peers_are_closed(void **state)
         snprintf(count, sizeof count, n <= 4 ? "got %zu\"" : "got more than 4\"", n);
         assert_true(n == 1 || strstr(answer, count) != NULL);
     }
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptors(), before);
     for (int i = 0; i < 8; i++) {
         close(fds[i]);
     }
@@ -274,7 +265,7 @@ static void an_empty_packet_leaks_no_descriptor(void **state)
     start(&b);
     int witness = dial(&b);
     ask(witness, "{\"v\":1,\"op\":\"hello\"}");
-    unsigned before = open_descriptors();
+    int before = descriptors();
     for (int i = 0; i < 20; i++) {
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {0};
         struct iovec iov = {.iov_base = &byte, .iov_len = 0};
@@ -289,7 +280,7 @@ static void an_empty_packet_leaks_no_descriptor(void **state)
         close(fd);
     }
     ask(witness, "{\"v\":1,\"op\":\"hello\"}");
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptors(), before);
     close(witness);
     bed_close(&b);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The UDP driver's ports: how their sockets are set up, groups they are members of, what is said when one cannot be
 // opened, and what becomes of ICMP errors beyond those that are kept.
+#include "descriptors.h"
 #include "udp_bed.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -243,18 +243,6 @@ static void a_group_needs_an_interface(void **state)
 
 /* --- what cannot be opened --------------------------------------------------------------------------------------- */
 
-static unsigned open_descriptors(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d) != NULL) {
-        n++;
-    }
-    closedir(d);
-    return n;
-}
-
 static void one_to_1024_ports(void **state)
 {
     static struct bt_addr locals[BT_UDP_MAX_LOCALS + 1];
@@ -285,7 +273,7 @@ static void too_many_open_files(void **state)
     int next = dup(0);
     assert_true(next >= 0);
     close(next);
-    unsigned before = open_descriptors();
+    int before = descriptors();
     for (int room = 0; room < 5; room++) {
         few = (struct rlimit){.rlim_cur = (rlim_t)(next + room), .rlim_max = limit.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -293,12 +281,12 @@ static void too_many_open_files(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         assert_non_null(strstr(err, room < 3 ? "cannot set up the event loop" : "cannot bind UDP 127.0.0.1"));
         assert_non_null(strstr(err, "ulimit -n"));
-        assert_int_equal(open_descriptors(), before);
+        assert_int_equal(descriptors(), before);
     }
     struct bt_io *io = bt_udp_open(&cfg, err, sizeof err);
     assert_non_null(io);
     io->ops->close(io);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(descriptors(), before);
     rig_close(&r);
 }
 

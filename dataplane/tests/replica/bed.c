@@ -154,6 +154,18 @@ void bed_append_after(struct bed *b, uint16_t from, uint64_t term, struct bed_pl
     bed_deliver(b, &m);
 }
 
+void bed_fill(struct bed *b, uint16_t from)
+{
+    uint64_t terms[BT_GROUP_ENTRIES_MAX + 1] = {0};
+    for (unsigned i = 0; i < 50; i++) {
+        terms[i] = 1;
+    }
+    for (uint64_t prev = 0; prev < 300; prev += 50) {
+        bed_append(b, from, 1, prev, prev > 0, 0, terms);
+        bed_done(b);
+    }
+}
+
 void bed_ack(struct bed *b, uint16_t from, uint64_t index)
 {
     struct bt_group_message m = bed_message(BT_GROUP_APPEND_REPLY, from, bed_status(b).term);

@@ -67,6 +67,8 @@ void bed_append_after(struct bed *b, uint16_t from, uint64_t term, struct bed_pl
 #define bed_append(b, from, term, prev_index, prev_term, commit, ...)                                                  \
     bed_append_after(b, from, term, (struct bed_place){prev_index, prev_term}, commit, __VA_ARGS__)
 void bed_ack(struct bed *b, uint16_t from, uint64_t index);
+// As many entries of term 1 as the log takes.
+void bed_fill(struct bed *b, uint16_t from);
 
 // The latest message of a type to a member, decoded; NULL when there is none.
 const struct bt_group_message *bed_last(struct bed *b, enum bt_group_type type, uint16_t to);

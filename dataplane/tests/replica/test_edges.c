@@ -117,14 +117,7 @@ static void r348_who_has_a_full_log_does_not_ask_for_votes(void **state)
 {
     (void)state;
     struct bed *b = bed_open(1, 3);
-    uint64_t terms[BT_GROUP_ENTRIES_MAX + 1] = {0};
-    for (unsigned i = 0; i < 50; i++) {
-        terms[i] = 1;
-    }
-    for (uint64_t prev = 0; prev < 300; prev += 50) {
-        bed_append(b, 2, 1, prev, prev > 0, 0, terms);
-        bed_done(b);
-    }
+    bed_fill(b, 2);
     assert_int_equal(bed_status(b).last, b->c.log_slots);
     bed_forget(b);
     bed_wait(b, 500 * BED_MS);

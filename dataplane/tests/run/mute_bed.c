@@ -2,6 +2,7 @@
 // See mute_bed.h.
 #include "mute_bed.h"
 
+#include "bed_port.h"
 #include "unit.h"
 
 enum { PACKETS = 8 };
@@ -75,20 +76,7 @@ struct bt_run *mute_open(enum bt_sched_mode mode, const struct bt_io_ops *ops, c
     bt_pool_fixed_init(&pool, mem, PACKETS);
     for (uint32_t i = 0; i < 2; i++) {
         net[i].ops = ops;
-        port[i] = (struct bt_run_port){.io = &net[i],
-                                       .server = {.local = bt_addr_v4u(0x0a000002, (uint16_t)(8000 + i)),
-                                                  .mtu = 1500,
-                                                  .n = 3,
-                                                  .feedback_port = 9000,
-                                                  .max_pending = 64,
-                                                  .max_assemblies = 4,
-                                                  .max_done = 64,
-                                                  .max_held = 4,
-                                                  .max_message = 65536,
-                                                  .incarnation = 7,
-                                                  .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
-                                                  .seed = {1, 2},
-                                                  .pool = &pool.pool}};
+        port[i] = small_port(&net[i], i, &pool.pool);
     }
     struct bt_run_setup setup = {.mode = mode,
                                  .threads = 2,

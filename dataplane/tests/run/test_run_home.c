@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bed_port.h"
 #include "run/run_internal.h"
 #include "wire/r2p2.h"
 
@@ -128,20 +129,7 @@ static void open_bed(enum bt_sched_mode mode, uint32_t threads)
     bt_pool_fixed_init(&net.pool, mem, PACKETS);
     struct bt_run_port port[4];
     for (uint32_t i = 0; i < threads; i++) {
-        port[i] = (struct bt_run_port){.io = &net.io,
-                                       .server = {.local = bt_addr_v4u(0x0a000002, (uint16_t)(8000 + i)),
-                                                  .mtu = 1500,
-                                                  .n = 3,
-                                                  .feedback_port = 9000,
-                                                  .max_pending = 64,
-                                                  .max_assemblies = 4,
-                                                  .max_done = 64,
-                                                  .max_held = 4,
-                                                  .max_message = 65536,
-                                                  .incarnation = 7,
-                                                  .timers = bt_rpc_timers_for(BT_DEVICE_KERNEL),
-                                                  .seed = {1, 2},
-                                                  .pool = &net.pool.pool}};
+        port[i] = small_port(&net.io, i, &net.pool.pool);
     }
     struct bt_run_setup setup = {.mode = mode,
                                  .threads = threads,
