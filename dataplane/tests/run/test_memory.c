@@ -2,6 +2,7 @@
 // Memory of a server (Z-07): packets that handlers can read and not write, tables on huge pages; what was taken is
 // given back, and what cannot be had is told.
 #include "descriptors.h"
+#include "starve.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "run/flow.h"
 #include "run/memory.h"
 
 enum { HUGE = 2 << 20, PAGE = 4096, PACKETS = 8 };
@@ -158,6 +160,18 @@ static void a_table_is_whole_huge_pages_of_zeros(void **state)
     assert_null(bt_run_table_open(SIZE_MAX / 4)); // more than there are addresses
 }
 
+static void flow_control_for_which_there_is_no_memory_is_none(void **state)
+{
+    const uint64_t seed[2] = {1, 2};
+    (void)state;
+    for (unsigned n = 0; n < 3; n++) {
+        starve_after(n);
+        struct bt_flow *f = bt_flow_new(seed);
+        assert_true(starve_ended() == (n < 2) && (f == NULL) == (n < 2));
+        bt_flow_free(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +180,7 @@ int main(void)
         cmocka_unit_test(half_of_the_memory_is_none),
         cmocka_unit_test(memory_that_cannot_be_had_is_told),
         cmocka_unit_test(a_table_is_whole_huge_pages_of_zeros),
+        cmocka_unit_test(flow_control_for_which_there_is_no_memory_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

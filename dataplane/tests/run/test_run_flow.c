@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flow control of a port: its clients by address, and input that makes no sense (F-8, F-10, F-17, F-49).
-#include "starve.h"
 #include "unit.h"
 
 #include "run/flow.h"
@@ -232,18 +231,6 @@ static void f17_the_crowd_is_told_to_wait_for_longest(void **state)
     assert_int_equal(figures().counters[BT_FLOW_CROWDED], 1);
 }
 
-static void without_memory_there_is_none(void **state)
-{
-    const uint64_t seed[2] = {1, 2};
-    (void)state;
-    for (unsigned n = 0; n < 3; n++) {
-        starve_after(n);
-        struct bt_flow *f = bt_flow_new(seed);
-        assert_true(starve_ended() == (n < 2) && (f == NULL) == (n < 2));
-        bt_flow_free(f);
-    }
-}
-
 static void figures_of_several_ports_add_up(void **state)
 {
     const struct bt_flow_figures one = {.on = true,
@@ -323,7 +310,6 @@ int main(void)
         FRESH(f17_the_crowd_is_told_to_wait_for_longest),
         cmocka_unit_test(figures_of_several_ports_add_up),
         cmocka_unit_test(who_has_learned_speaks_for_all),
-        cmocka_unit_test(without_memory_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
