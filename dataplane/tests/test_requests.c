@@ -99,6 +99,7 @@ static void test_d5_memcached(void **state)
     (void)state;
     EXPECT(BT_FRAMING_MEMCACHED, "get a b\r\nset k 0 0 5\r\nab\r\nc\r\ndelete k\r\n", 3, MORE);
     EXPECT(BT_FRAMING_MEMCACHED, "set k 0 0 2 noreply\r\nab\r\n", 1, MORE);
+    EXPECT(BT_FRAMING_MEMCACHED, "  set   k  0 0   2\r\nab\r\n", 1, MORE); // however far apart the words are
     EXPECT(BT_FRAMING_MEMCACHED, "set k 0 0 5\r\nab", 0, MORE);
     EXPECT(BT_FRAMING_MEMCACHED, "set k 0 0 2\r\nabc\r\n", 0, MALFORMED);
     EXPECT(BT_FRAMING_MEMCACHED, "set k 0 0 -1\r\n", 0, MALFORMED);

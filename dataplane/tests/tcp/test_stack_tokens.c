@@ -32,6 +32,19 @@ static void who_asks_and_is_answered_gets_tokens(void **state)
     }
 }
 
+// Other kinds of option are nobody's business, whatever they hold.
+static void only_its_own_kind_is_read(void **state)
+{
+    uint8_t option[BT_TCP_FLOW_PADDED];
+    (void)state;
+    for (int kind = 2; kind < 256; kind++) {
+        bt_tcp_flow_write(option);
+        option[0] = (uint8_t)kind;
+        assert_int_equal(bt_tcp_flow_read(option, sizeof option),
+                         kind == BT_TCP_FLOW_KIND ? BT_TCP_FLOW_ASKED : BT_TCP_FLOW_NONE);
+    }
+}
+
 static void what_is_asked_for_wrongly_is_not_given(void **state)
 {
     uint8_t ours[BT_TCP_FLOW_PADDED], scaled[12] = {3, 3, 7, 1}, newer[BT_TCP_FLOW_PADDED], broken[4] = {253, 9, 0, 0};
@@ -68,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_asks_and_is_answered_gets_tokens),
         cmocka_unit_test(what_is_asked_for_wrongly_is_not_given),
+        cmocka_unit_test(only_its_own_kind_is_read),
     };
     prepare_world();
     return cmocka_run_group_tests(tests, NULL, NULL);
