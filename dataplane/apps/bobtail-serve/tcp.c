@@ -90,11 +90,19 @@ static void answer_memcached(const struct serve_app *app, struct bobtail_request
 {
     static const struct {
         const char *command, *says;
-    } table[] = {{"get", "END\r\n"},        {"gets", "END\r\n"},       {"set", "STORED\r\n"},
-                 {"add", "STORED\r\n"},     {"replace", "STORED\r\n"}, {"append", "STORED\r\n"},
-                 {"prepend", "STORED\r\n"}, {"cas", "STORED\r\n"},     {"version", "VERSION " BOBTAIL_VERSION "\r\n"}};
+        bool always; // also where the last of what it asks for is called noreply
+    } table[] = {{"get", "END\r\n", true},
+                 {"gets", "END\r\n", true},
+                 {"set", "STORED\r\n", false},
+                 {"add", "STORED\r\n", false},
+                 {"replace", "STORED\r\n", false},
+                 {"append", "STORED\r\n", false},
+                 {"prepend", "STORED\r\n", false},
+                 {"cas", "STORED\r\n", false},
+                 {"version", "VERSION " BOBTAIL_VERSION "\r\n", true}};
     char line[300] = {0};
     const char *says = "NOT_FOUND\r\n";
+    bool always = false;
     (void)app;
     bobtail_request_copy(request, line, sizeof line - 1);
     line[strcspn(line, "\r\n")] = '\0';
@@ -102,9 +110,10 @@ static void answer_memcached(const struct serve_app *app, struct bobtail_request
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strlen(table[i].command) == n && strncmp(table[i].command, line, n) == 0) {
             says = table[i].says;
+            always = table[i].always;
         }
     }
-    bool quiet = wants_none(line + n) && strncmp(line, "get", 3) != 0;
+    bool quiet = !always && wants_none(line + n);
     bobtail_reply(request, says, quiet ? 0 : strlen(says));
 }
 
