@@ -69,6 +69,18 @@ void bed_close(struct bed *b)
     free(b->slab);
 }
 
+int bed_setup(void **state)
+{
+    bed_plan(*state);
+    return 0;
+}
+
+int bed_teardown(void **state)
+{
+    bed_close(*state);
+    return 0;
+}
+
 struct bt_pkt *bed_sent(struct bed *b)
 {
     struct bt_pkt *pkt = bt_txq_pop(&b->out);

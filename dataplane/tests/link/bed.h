@@ -32,6 +32,9 @@ void bed_plan(struct bed *b);
 void bed_open(struct bed *b);
 // Every buffer must be back (E-20).
 void bed_close(struct bed *b);
+// The first and the last of a test whose state is its bed.
+int bed_setup(void **state);
+int bed_teardown(void **state);
 
 struct bt_addr addr(const char *text); // with or without port
 // What is taken from the link by the test; the caller puts it back.

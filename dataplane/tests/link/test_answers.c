@@ -7,20 +7,6 @@
 
 static struct bed b;
 
-static int setup(void **state)
-{
-    (void)state;
-    bed_plan(&b);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bed_close(&b);
-    return 0;
-}
-
 // What the device found out about a question is not said of its answer, which is whole.
 static void e17_answers_leave_nothing_to_the_device(void **state)
 {
@@ -160,7 +146,7 @@ static void e4_e19_only_a_query_may_come_behind_an_option(void **state)
               BT_LINK_DROP_IP_OPTIONS);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, bed_setup, bed_teardown, &b)
 
 int main(void)
 {

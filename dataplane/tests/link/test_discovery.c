@@ -7,20 +7,6 @@
 
 static struct bed b;
 
-static int setup(void **state)
-{
-    (void)state;
-    bed_plan(&b);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bed_close(&b);
-    return 0;
-}
-
 static void answers_arp(const char *target, const uint8_t mac[6])
 {
     struct bt_pkt *pkt = bed_sent(&b);
@@ -279,7 +265,7 @@ static void e19_queries_are_answered(void **state)
     bed_drain(&b);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, bed_setup, bed_teardown, &b)
 
 int main(void)
 {

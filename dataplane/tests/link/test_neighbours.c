@@ -6,20 +6,6 @@
 
 static struct bed b;
 
-static int setup(void **state)
-{
-    (void)state;
-    bed_plan(&b);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bed_close(&b);
-    return 0;
-}
-
 static void e13_e14_resolution(void **state)
 {
     (void)state;
@@ -354,7 +340,7 @@ static void e20_no_buffer(void **state)
     bed_asks(&b, "10.0.0.9", NULL);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, bed_setup, bed_teardown, &b)
 
 int main(void)
 {

@@ -4,20 +4,6 @@
 
 static struct bed b;
 
-static int setup(void **state)
-{
-    (void)state;
-    bed_plan(&b);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bed_close(&b);
-    return 0;
-}
-
 // What link.h says of a 0.
 static void e16_what_is_not_set_has_its_usual_value(void **state)
 {
@@ -206,7 +192,7 @@ static void e13_known_neighbours_take_their_places(void **state)
     assert_int_equal(free, 6);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, bed_setup, bed_teardown, &b)
 
 int main(void)
 {

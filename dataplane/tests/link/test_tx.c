@@ -9,20 +9,6 @@
 
 static struct bed b;
 
-static int setup(void **state)
-{
-    (void)state;
-    bed_plan(&b);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    bed_close(&b);
-    return 0;
-}
-
 static void open_known(void)
 {
     bed_open(&b);
@@ -240,7 +226,7 @@ static void e16_random_ports(void **state)
     assert_int_equal(bt_link_local(b.l, 4).port, 0);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, bed_setup, bed_teardown, &b)
 
 int main(void)
 {
